@@ -49,6 +49,10 @@ payload! {
         /// What.
         6 answer: Answer,
     }
+    check |b| match &b.answer {
+        Answer::Listed(listed) if listed.ids.len() != listed.sizes.len() => Err(DecodeError::OutOfRange(6)),
+        _ => Ok(()),
+    };
     max MAX_REQUEST;
 }
 

@@ -173,6 +173,7 @@ fn receipts_round_trip_and_name_no_words() {
         }),
         Answer::Have(ids.clone().into()),
         Answer::Listed(Listed {
+            sizes: vec![u64::MAX; ids.len()].into(),
             ids: ids.into(),
             more: true,
         }),
@@ -199,6 +200,24 @@ fn receipts_round_trip_and_name_no_words() {
             signed.body()
         );
     }
+}
+
+/// A listing whose sizes do not belong to its ids one by one is no listing.
+#[test]
+fn uneven_listings_are_refused() {
+    let replica = key(9);
+    let listed = Listed {
+        ids: vec![StorageId::from_bytes([1; 32])].into(),
+        ..Listed::default()
+    };
+    let body = ReplicaReceipt {
+        mesh_id: MESH,
+        replica: replica.site_id(),
+        request: RecordId::from_bytes([2; 32]),
+        hlc: Hlc::new(NOW, 0),
+        answer: Answer::Listed(listed),
+    };
+    assert!(decode_receipt(Signed::sign(body, &replica, &MESH).bytes()).is_err());
 }
 
 /// Bytes cannot be moved between ranges, and an answer cannot be reused for another challenge.
