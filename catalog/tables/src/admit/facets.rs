@@ -1,0 +1,113 @@
+//! What the indexes say about an entry.
+
+use sovm_object::{
+    entry::EntryKind,
+    id::{KekId, ManifestHash, RecordId, SiteId, StorageId, TableId},
+    record as r,
+};
+
+use crate::{
+    body,
+    store::{
+        StoreError,
+        rows::{EntryRow, Key},
+        tables::{BY_KEK, BY_MANIFEST, BY_OBJECT, BY_SCOPE, BY_SEQ, BY_TABLE, Table},
+    },
+};
+
+/// The parts of an entry that indexes name.
+#[derive(Debug, Default)]
+pub(crate) struct Facets {
+    /// Author and the author's counter; statements of a site about itself have no counter.
+    pub(crate) seq: Option<(SiteId, u64)>,
+    pub(crate) table: Option<TableId>,
+    pub(crate) object: Option<StorageId>,
+    /// Further objects a recovery root's announcement names.
+    pub(crate) more_objects: Vec<StorageId>,
+    /// The manifest an access record is for.
+    pub(crate) manifest: Option<ManifestHash>,
+    pub(crate) kek: Option<KekId>,
+}
+
+impl Facets {
+    pub(crate) fn of(row: &EntryRow) -> Result<Self, StoreError> {
+        let bytes = &row.bytes;
+        macro_rules! numbered {
+            ($body:ty, $author:ident $(, $field:ident: $from:ident)*) => {{
+                let b: $body = body::decode(bytes)?;
+                Self { seq: Some((b.$author, b.seq)), $($field: b.$from.into(),)* ..Self::default() }
+            }};
+        }
+        Ok(match row.kind {
+            EntryKind::MeshGenesis
+            | EntryKind::NodeBinding
+            | EntryKind::CommitRecord
+            | EntryKind::HeadClaim
+            | EntryKind::RejoinOffer => Self::default(),
+            EntryKind::MeshName => numbered!(r::MeshName, issuer),
+            EntryKind::MembershipOp => numbered!(r::MembershipOp, issuer),
+            EntryKind::DomainGenesis => numbered!(r::DomainGenesis, founder),
+            EntryKind::KekRecord => numbered!(r::KekRecord, minter, kek: kek_id),
+            EntryKind::KitRecord => numbered!(r::KitRecord, issuer),
+            EntryKind::RootAnnouncement => {
+                let b: r::RootAnnouncement = body::decode(bytes)?;
+                Self {
+                    seq: Some((b.issuer, b.seq)),
+                    object: Some(b.root_id),
+                    more_objects: vec![b.ring_blob, b.checkpoint],
+                    ..Self::default()
+                }
+            }
+            EntryKind::TableGenesis => numbered!(r::TableGenesis, creator, table: table_id),
+            EntryKind::Manifest => numbered!(r::ObjectManifest, producer, table: table_id, object: storage_id),
+            EntryKind::Access => {
+                numbered!(r::AccessRecord, issuer, object: storage_id, manifest: object_manifest_hash, kek: kek_id)
+            }
+        })
+    }
+
+    /// Objects whose bytes an entry makes us want. An access record names one, but only its manifest says what it is.
+    pub(crate) fn named_objects(&self) -> impl Iterator<Item = &StorageId> {
+        self.object
+            .iter()
+            .chain(&self.more_objects)
+            .filter(|_| self.manifest.is_none())
+    }
+
+    /// Membership never depends on a clock; everything else waits when its stamp is ahead.
+    pub(crate) const fn clock_matters(&self, kind: EntryKind) -> bool {
+        !matches!(
+            kind,
+            EntryKind::MeshGenesis | EntryKind::DomainGenesis | EntryKind::MembershipOp
+        )
+    }
+
+    /// The rows that index an entry, the one by scope of first admission included.
+    pub(crate) fn index_keys(&self, id: &RecordId, row: &EntryRow) -> Vec<(Table, Key)> {
+        let mut keys = vec![(BY_SCOPE, Key::new().scope(row.scope).kind(row.kind).id(id.as_bytes()))];
+        let by = |key: &[u8]| Key::new().id(key).kind(row.kind).id(id.as_bytes());
+        if let Some((author, seq)) = &self.seq {
+            keys.push((
+                BY_SEQ,
+                Key::new()
+                    .id(author.as_bytes())
+                    .scope(row.scope)
+                    .number(*seq)
+                    .id(id.as_bytes()),
+            ));
+        }
+        if let Some(table) = &self.table {
+            keys.push((BY_TABLE, by(table.as_bytes())));
+        }
+        for object in self.object.iter().chain(&self.more_objects) {
+            keys.push((BY_OBJECT, by(object.as_bytes())));
+        }
+        if let Some(manifest) = &self.manifest {
+            keys.push((BY_MANIFEST, Key::new().id(manifest.as_bytes()).id(id.as_bytes())));
+        }
+        if let Some(kek) = &self.kek {
+            keys.push((BY_KEK, by(kek.as_bytes())));
+        }
+        keys
+    }
+}

@@ -1,0 +1,86 @@
+//! What judging asks about other entries, answered from the step's own view.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sovm_object::{
+    entry::EntryKind,
+    id::{DomainId, KekId, ManifestHash, RecordId, TableId},
+    record::{KekRecord, ObjectManifest, TableGenesis},
+    roster::Roster,
+};
+
+use crate::{
+    authority, body,
+    judge::{Facts, Known},
+    state::EntryState,
+    store::{
+        StoreError,
+        rows::{Key, Scope, record_at_end},
+        tables::{BY_KEK, BY_MANIFEST, BY_TABLE, Rows as _},
+        txn::Txn,
+    },
+};
+
+impl Facts for Txn {
+    fn roster(&self, scope: Scope) -> Result<Option<Arc<Roster>>, StoreError> {
+        if let Some(known) = self.work.rosters.borrow().get(&scope) {
+            return Ok(known.clone());
+        }
+        let roster = authority::roster(self, scope)?;
+        self.work.rosters.borrow_mut().insert(scope, roster.clone());
+        Ok(roster)
+    }
+
+    fn manifest(&self, hash: &ManifestHash) -> Result<Known<ObjectManifest>, StoreError> {
+        body::manifest(self, hash)
+    }
+
+    fn state(&self, id: &RecordId) -> Result<Option<EntryState>, StoreError> {
+        body::state(self, id)
+    }
+
+    fn tables(&self, table_id: &TableId) -> Result<Vec<TableGenesis>, StoreError> {
+        let mut tables = Vec::new();
+        for key in self.keys(
+            &BY_TABLE,
+            &Key::new().id(table_id.as_bytes()).kind(EntryKind::TableGenesis),
+            usize::MAX,
+        )? {
+            let id = record_at_end(&BY_TABLE, &key)?;
+            if body::state(self, &id)?.is_some_and(EntryState::is_accepted) {
+                tables.push(body::table_genesis(self, &id)?);
+            }
+        }
+        Ok(tables)
+    }
+
+    fn keks(&self, kek_id: &KekId) -> Result<Vec<(KekRecord, EntryState)>, StoreError> {
+        let mut keks = Vec::new();
+        for key in self.keys(
+            &BY_KEK,
+            &Key::new().id(kek_id.as_bytes()).kind(EntryKind::KekRecord),
+            usize::MAX,
+        )? {
+            let id = record_at_end(&BY_KEK, &key)?;
+            if let Some(state) = body::state(self, &id)? {
+                keks.push((body::kek_record(self, &id)?, state));
+            }
+        }
+        Ok(keks)
+    }
+
+    fn granting_domains(&self, hash: &ManifestHash) -> Result<BTreeSet<DomainId>, StoreError> {
+        let mut domains = BTreeSet::new();
+        for key in self.keys(&BY_MANIFEST, hash.as_bytes(), usize::MAX)? {
+            let id = record_at_end(&BY_MANIFEST, &key)?;
+            if body::state(self, &id)?.is_some_and(EntryState::is_accepted) {
+                domains.insert(body::access_record(self, &id)?.domain_id);
+            }
+        }
+        Ok(domains)
+    }
+
+    fn accepted_genesis(&self, domain: &DomainId) -> Result<Option<RecordId>, StoreError> {
+        authority::accepted_genesis(self, Scope::Domain(*domain))
+    }
+}

@@ -1,0 +1,48 @@
+//! A node's local knowledge: signed entries and records, and what this node found out about them, kept in an encrypted redb.
+//!
+//! ```text
+//! backend   sectors of AES-256-XTS under redb
+//! store     the only redb code: Catalog, Txn, Snapshot, tables and keys
+//! admit     the one door for signed entries; judge says what each counts for, as a pure function of the set
+//! local     what no signature covers: byte states, holders, invites, outbox, ceilings, MLS rows, settings
+//! read      every question, the same in a step and in a snapshot; view, sync, digest, prune are its parts
+//! ```
+//!
+//! The crate knows no clock and no network: callers pass `now_ms` and verified entries.
+
+mod admit;
+mod authority;
+mod backend;
+mod body;
+mod digest;
+mod judge;
+mod local;
+pub mod prune;
+mod read;
+mod state;
+mod store;
+mod sync;
+#[cfg(test)]
+mod testing;
+mod view;
+
+pub use admit::{Admission, Alarm, MAX_NO_MANIFEST, SealedUnder};
+pub use backend::salt::SaltError;
+pub use digest::{DomainDigest, digest_of};
+pub use local::{
+    ByteEventError, ByteStatus, Held, HeldReason, HolderRow, Invite, InviteProblem, MAX_HELD, MAX_REFUSALS, OutboxItem,
+    REFUSAL_DAYS, Receipt, Refusal, meta,
+};
+pub use read::{CheckpointRecord, Counts, Read, StoredEntry};
+pub use state::{BadBytes, ByteEvent, ByteMoveError, ByteState, EntryState, QuarantineReason, RefusalReason};
+pub use store::{
+    Catalog, CounterCheck, OpenError, StoreError,
+    rows::{Scope, Shard},
+    snapshot::Snapshot,
+    tables::Row,
+    txn::{Committed, StateChange, Txn},
+};
+pub use sync::{Element, ShardDigest};
+pub use view::{
+    DekError, DomainView, ObjectState, ObjectView, PendingAccess, PendingObject, TableLookupError, TableView,
+};

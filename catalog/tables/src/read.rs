@@ -1,0 +1,572 @@
+//! Questions to the catalogue. They are the same inside a step and in a snapshot.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    sync::Arc,
+};
+
+use sovm_object::{
+    entry::EntryKind,
+    hlc::Hlc,
+    id::{DomainId, InviteId, KekGeneration, KekId, ManifestHash, MeshId, RecordId, SiteId, StorageId, TableId},
+    kek::KekRing,
+    record::{
+        AccessRecord, CommitRecord, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshName, NodeBinding, RejoinOffer,
+        RootAnnouncement,
+    },
+    roster::Roster,
+    secret::Dek,
+    sign::{Body, Signed},
+};
+
+use crate::{
+    admit::{Alarm, alarms, seal_value},
+    authority, body,
+    digest::{DomainDigest, digest_of},
+    local::{self, BYTE_COUNTS, ByteStatus, Held, HolderRow, Invite, OutboxItem, Receipt, Refusal, by_site},
+    state::{BadBytes, ByteState, EntryState, QuarantineReason, RefusalReason},
+    store::{
+        StoreError,
+        rows::{Key, Scope, Shard, decode, element_of_key, kek_of, record_at_end, sealed_entry_of, u64_of},
+        tables::{
+            BY_SCOPE, BY_SEQ, BY_STATE, BYTES_BY_STATE, COUNTER, ELEMENTS, HELD, HELD_BY_ELEMENT, HELD_BY_KEK, HOLDERS,
+            INVITES, META, MLS, OUTBOX, RECEIPTS, Row, Rows, SEALS, SHARDS, STATE_COUNTS, SYNC,
+        },
+        tagged,
+    },
+    sync::{Element, ShardDigest},
+    view::{self, DekError, DomainView, ObjectView, PendingObject, TableLookupError, TableView},
+};
+
+/// An entry as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEntry {
+    /// Its format.
+    pub kind: EntryKind,
+    /// Where it counts.
+    pub scope: Scope,
+    /// Its stamp.
+    pub hlc: Hlc,
+    /// What it counts for.
+    pub state: EntryState,
+    /// When it came here first.
+    pub received_ms: u64,
+    /// The exact signed bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// One record of a domain for its checkpoint (SOP §2.16): sealed under its lowest KEK, or public.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointRecord {
+    /// The record.
+    pub id: RecordId,
+    /// Its format.
+    pub kind: EntryKind,
+    /// The lowest (generation, KEK) it is sealed under; none for kinds that are never sealed.
+    pub sealed: Option<(KekGeneration, KekId)>,
+    /// The exact signed bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// How much there is of what, for `status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries that count.
+    pub accepted: u64,
+    /// Entries whose table is unknown.
+    pub waiting_table: u64,
+    /// Entries that wait for membership or KEK records.
+    pub waiting_authority: u64,
+    /// Access records without their manifest.
+    pub no_manifest: u64,
+    /// Manifests without an access record.
+    pub no_access: u64,
+    /// Entries whose stamp is ahead of our clock.
+    pub quarantined: u64,
+    /// Entries that do not count.
+    pub refused: u64,
+    /// Sealed entries that do not open yet, and those of formats this build does not know.
+    pub held: u64,
+    /// Objects whose bytes are here.
+    pub objects_available: u64,
+    /// Objects whose bytes are not here.
+    pub objects_pending: u64,
+    /// Objects whose bytes are wrong.
+    pub objects_quarantined: u64,
+    /// Messages to be sent.
+    pub outbox: u64,
+    /// Alarms kept.
+    pub alarms: u64,
+    /// Bad bytes remembered.
+    pub refusals_remembered: u64,
+}
+
+/// Every question to the catalogue; implemented by [`crate::Snapshot`] and [`crate::Txn`] only.
+pub trait Read: Rows {
+    // Entries.
+
+    /// An entry by id.
+    fn entry(&self, id: &RecordId) -> Result<Option<StoredEntry>, StoreError> {
+        let (Some(row), Some(state)) = (body::row(self, id)?, body::state_row(self, id)?) else {
+            return Ok(None);
+        };
+        let (state, received_ms) = (state.state, state.received_ms);
+        Ok(Some(StoredEntry {
+            kind: row.kind,
+            scope: row.scope,
+            hlc: row.hlc,
+            state,
+            received_ms,
+            bytes: row.bytes,
+        }))
+    }
+
+    /// What an entry counts for.
+    fn entry_state(&self, id: &RecordId) -> Result<Option<EntryState>, StoreError> {
+        body::state(self, id)
+    }
+
+    /// Entries that are quarantined, refused or waiting, oldest first, at most `limit` of each.
+    fn unaccepted(&self, limit: usize) -> Result<Vec<(RecordId, StoredEntry)>, StoreError> {
+        let mut found = Vec::new();
+        let states = [
+            EntryState::Quarantined(QuarantineReason::ClockAhead),
+            EntryState::Refused(RefusalReason::Authority),
+            EntryState::WaitingAuthority,
+            EntryState::WaitingTable,
+            EntryState::NoManifest,
+            EntryState::NoAccess,
+        ];
+        for state in states {
+            for key in self.keys(&BY_STATE, &[state.codes().0], limit)? {
+                let id = record_at_end(&BY_STATE, &key)?;
+                if let Some(entry) = self.entry(&id)? {
+                    found.push((id, entry));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The mesh and all domains entries are known of.
+    fn scopes(&self) -> Result<Vec<Scope>, StoreError> {
+        scopes(self)
+    }
+
+    /// Accepted entries of one kind in a scope, as signed values. `B` must be the body of `kind`.
+    fn accepted<B: Body>(&self, scope: Scope, kind: EntryKind) -> Result<Vec<Signed<B>>, StoreError> {
+        let mut found = Vec::new();
+        for key in self.keys(&BY_SCOPE, &Key::new().scope(scope).kind(kind), usize::MAX)? {
+            let id = record_at_end(&BY_SCOPE, &key)?;
+            if body::state(self, &id)?.is_some_and(EntryState::is_accepted) {
+                found.push(body::signed(self, &id)?);
+            }
+        }
+        Ok(found)
+    }
+
+    // Membership.
+
+    /// This node's mesh, once its founding record is here.
+    fn mesh_id(&self) -> Result<Option<MeshId>, StoreError> {
+        authority::mesh_id(self)
+    }
+
+    /// The mesh's name: the newest (stamp, id) an admin signed.
+    fn mesh_name(&self) -> Result<Option<String>, StoreError> {
+        let names = self.accepted::<MeshName>(Scope::Mesh, EntryKind::MeshName)?;
+        let newest = names.into_iter().max_by_key(|name| (name.body().hlc, name.id()));
+        Ok(newest.map(|name| name.body().name.clone()))
+    }
+
+    /// Who belongs, as the ops known here say; `None` while the founding record is not accepted.
+    fn roster(&self, scope: Scope) -> Result<Option<Arc<Roster>>, StoreError> {
+        authority::roster(self, scope)
+    }
+
+    /// Membership ops of a scope that count.
+    fn membership_ops(&self, scope: Scope) -> Result<Vec<Signed<MembershipOp>>, StoreError> {
+        self.accepted(scope, EntryKind::MembershipOp)
+    }
+
+    /// The newest binding of each site.
+    fn bindings(&self) -> Result<BTreeMap<SiteId, Signed<NodeBinding>>, StoreError> {
+        let mut newest: BTreeMap<SiteId, Signed<NodeBinding>> = BTreeMap::new();
+        for binding in self.accepted::<NodeBinding>(Scope::Mesh, EntryKind::NodeBinding)? {
+            let order = |binding: &Signed<NodeBinding>| (binding.body().hlc, binding.id());
+            match newest.get(&binding.body().site) {
+                Some(known) if order(known) >= order(&binding) => {}
+                _ => {
+                    newest.insert(binding.body().site, binding);
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Domains that count, by name.
+    fn domains(&self) -> Result<Vec<DomainView>, StoreError> {
+        let mut domains = Vec::new();
+        for scope in self.scopes()? {
+            if let Some(record) = authority::accepted_genesis(self, scope)? {
+                domains.push(DomainView {
+                    record,
+                    genesis: body::domain_genesis(self, &record)?,
+                });
+            }
+        }
+        domains.sort_by(|a, b| (&a.genesis.name, a.genesis.domain_id).cmp(&(&b.genesis.name, b.genesis.domain_id)));
+        Ok(domains)
+    }
+
+    /// KEK records of a domain that count.
+    fn kek_records(&self, domain: &DomainId) -> Result<Vec<Signed<KekRecord>>, StoreError> {
+        self.accepted(Scope::Domain(*domain), EntryKind::KekRecord)
+    }
+
+    /// MLS commits of a domain.
+    fn commit_records(&self, domain: &DomainId) -> Result<Vec<Signed<CommitRecord>>, StoreError> {
+        self.accepted(Scope::Domain(*domain), EntryKind::CommitRecord)
+    }
+
+    /// Head claims of a domain.
+    fn head_claims(&self, domain: &DomainId) -> Result<Vec<Signed<HeadClaim>>, StoreError> {
+        self.accepted(Scope::Domain(*domain), EntryKind::HeadClaim)
+    }
+
+    /// Rejoin offers of a domain.
+    fn rejoin_offers(&self, domain: &DomainId) -> Result<Vec<Signed<RejoinOffer>>, StoreError> {
+        self.accepted(Scope::Domain(*domain), EntryKind::RejoinOffer)
+    }
+
+    /// Recovery kits of a domain, retirements included.
+    fn kit_records(&self, domain: &DomainId) -> Result<Vec<Signed<KitRecord>>, StoreError> {
+        self.accepted(Scope::Domain(*domain), EntryKind::KitRecord)
+    }
+
+    /// Announced recovery roots of a domain, oldest first in the chain.
+    fn root_announcements(&self, domain: &DomainId) -> Result<Vec<Signed<RootAnnouncement>>, StoreError> {
+        let mut roots = self.accepted::<RootAnnouncement>(Scope::Domain(*domain), EntryKind::RootAnnouncement)?;
+        roots.sort_by_key(|root| (root.body().recovery_generation, root.body().root_id));
+        Ok(roots)
+    }
+
+    /// The highest `seq` of a site in a scope among entries that count: what a removal writes as its cut.
+    fn highest_seq(&self, scope: Scope, site: &SiteId) -> Result<u64, StoreError> {
+        let prefix = Key::new().id(site.as_bytes()).scope(scope);
+        let mut below = prefix.clone().id(&[0xff; 41]);
+        while let Some((key, _)) = self.last_below(&BY_SEQ, &below)? {
+            if !key.starts_with(&prefix) {
+                break;
+            }
+            if body::state(self, &record_at_end(&BY_SEQ, &key)?)?.is_some_and(EntryState::is_accepted) {
+                let seq = key.get(prefix.len()..prefix.len() + 8).unwrap_or_default();
+                return u64_of("entries-by-seq-1", seq);
+            }
+            below = Key::new().id(&key);
+        }
+        Ok(0)
+    }
+
+    // Tables and objects.
+
+    /// Tables that count, by domain and display name.
+    fn tables(&self) -> Result<Vec<TableView>, StoreError> {
+        view::tables(self)
+    }
+
+    /// The table a name means, in one domain or in all.
+    fn find_table(&self, domain: Option<&DomainId>, name: &str) -> Result<TableView, TableLookupError> {
+        view::find_table(self, domain, name)
+    }
+
+    /// Objects of a table. `ring` is the ring of the table's domain.
+    fn objects(&self, table: &TableId, ring: &KekRing) -> Result<Vec<ObjectView>, StoreError> {
+        view::objects(self, table, ring)
+    }
+
+    /// Everything known of one object, one view for each table and kind it is claimed for.
+    fn object(&self, storage_id: &StorageId, ring: &KekRing) -> Result<Vec<ObjectView>, StoreError> {
+        view::object(self, storage_id, ring)
+    }
+
+    /// Grants of an object that count, the one to try first in front.
+    fn access_records(&self, storage_id: &StorageId) -> Result<Vec<AccessRecord>, StoreError> {
+        view::access_records(self, storage_id)
+    }
+
+    /// All access records for one manifest, whatever they count for.
+    fn grants_of_manifest(&self, hash: &ManifestHash) -> Result<Vec<RecordId>, StoreError> {
+        view::grants_of_manifest(self, hash)
+    }
+
+    /// An object's DEK, proven to be the one its manifest commits to.
+    fn dek(&self, storage_id: &StorageId, ring: &KekRing) -> Result<Dek, DekError> {
+        view::dek(self, storage_id, ring)
+    }
+
+    // Reconciliation.
+
+    /// Digests of a scope's shards. Sums of them give months, generations and the whole scope.
+    fn shards(&self, scope: Scope) -> Result<BTreeMap<Shard, ShardDigest>, StoreError> {
+        let rows = self.rows(&SHARDS, &Key::new().scope(scope))?;
+        rows.iter()
+            .map(|(key, value)| Ok((Shard::of_key(key)?, ShardDigest::decode(value)?)))
+            .collect()
+    }
+
+    /// Elements of one shard, by stamp.
+    fn elements(&self, scope: Scope, shard: Shard) -> Result<Vec<(Hlc, [u8; 32])>, StoreError> {
+        self.keys(&SYNC, &shard.key(scope), usize::MAX)?
+            .iter()
+            .map(|key| element_of_key(key))
+            .collect()
+    }
+
+    /// The entry behind an element.
+    fn element(&self, element: &[u8; 32]) -> Result<Option<Element>, StoreError> {
+        let Some(value) = self.get(&ELEMENTS, element)? else {
+            return Ok(None);
+        };
+        let (record, kek_id) = sealed_entry_of(&ELEMENTS, &value)?;
+        Ok(body::row(self, &record)?.map(|row| Element {
+            record,
+            kek_id,
+            bytes: row.bytes,
+        }))
+    }
+
+    /// Whether an element is here, admitted or held.
+    fn has_element(&self, element: &[u8; 32]) -> Result<bool, StoreError> {
+        Ok(self.get(&ELEMENTS, element)?.is_some() || !self.keys(&HELD_BY_ELEMENT, element, 1)?.is_empty())
+    }
+
+    /// Held entries that name a KEK; to be tried again when it comes.
+    fn held_for_kek(&self, kek_id: &KekId) -> Result<Vec<Held>, StoreError> {
+        local::held_of_index(self, &HELD_BY_KEK, kek_id.as_bytes())
+    }
+
+    /// KEKs that held entries name.
+    fn held_keks(&self) -> Result<BTreeSet<KekId>, StoreError> {
+        let mut keks = BTreeSet::new();
+        let mut from = vec![0];
+        loop {
+            let mut next = None;
+            self.scan_from(&HELD_BY_KEK, &from, &mut |key, _| {
+                next = key.get(..KekId::LEN).map(<[u8]>::to_vec);
+                ControlFlow::Break(())
+            })?;
+            let Some(found) = next else {
+                return Ok(keks);
+            };
+            keks.extend(kek_of(&found).flatten());
+            from = found;
+            from.extend([0xff; 33]);
+        }
+    }
+
+    /// Whether exactly these bytes were refused before, and why.
+    fn refusal(&self, bytes: &[u8]) -> Result<Option<Refusal>, StoreError> {
+        local::refusal_of(self, bytes)
+    }
+
+    // Checkpoints.
+
+    /// All records of a domain and of the mesh that a checkpoint holds, by id. Refused ones are left out (SOP-200).
+    fn checkpoint_records(&self, domain: &DomainId) -> Result<Vec<CheckpointRecord>, StoreError> {
+        let mut records = Vec::new();
+        for id in domain_ids(self, domain, |state| !matches!(state, EntryState::Refused(_)))? {
+            let Some(row) = body::row(self, &id)? else {
+                continue;
+            };
+            let mut seals = Vec::new();
+            for (key, value) in self.rows(&SEALS, id.as_bytes())? {
+                if let (Some(Some(kek_id)), (scope, generation)) =
+                    (key.get(RecordId::LEN..).and_then(kek_of), seal_value(&value)?)
+                    && scope == Scope::Domain(*domain)
+                {
+                    seals.push((generation, kek_id));
+                }
+            }
+            records.push(CheckpointRecord {
+                id,
+                kind: row.kind,
+                sealed: seals.into_iter().min(),
+                bytes: row.bytes,
+            });
+        }
+        Ok(records)
+    }
+
+    /// The digest of what this node accepts in a domain, with the mesh's own records.
+    fn domain_digest(&self, domain: &DomainId) -> Result<DomainDigest, StoreError> {
+        Ok(digest_of(&domain_ids(self, domain, EntryState::is_accepted)?))
+    }
+
+    // Bytes.
+
+    /// Where an object's bytes stand.
+    fn byte_status(&self, object: &StorageId) -> Result<Option<ByteStatus>, StoreError> {
+        local::byte_status(self, object)
+    }
+
+    /// Objects whose bytes are here and whole.
+    fn available_bytes(&self) -> Result<Vec<StorageId>, StoreError> {
+        objects_in(self, ByteState::Available)
+    }
+
+    /// Objects whose bytes are not here or not whole.
+    fn pending_bytes(&self) -> Result<Vec<PendingObject>, StoreError> {
+        let mut pending = Vec::new();
+        for storage_id in objects_in(self, ByteState::PendingBytes)? {
+            let (accepted, exact_byte_size) = view::is_wanted(self, &storage_id)?;
+            pending.push(PendingObject {
+                storage_id,
+                since_ms: self.byte_status(&storage_id)?.map_or(0, |status| status.since_ms),
+                exact_byte_size,
+                accepted,
+                asked: self.holders(&storage_id)?,
+            });
+        }
+        Ok(pending)
+    }
+
+    /// What asking sites for an object came to.
+    fn holders(&self, object: &StorageId) -> Result<Vec<(SiteId, HolderRow)>, StoreError> {
+        by_site(self.rows(&HOLDERS, object.as_bytes())?, &HOLDERS)
+    }
+
+    /// Receipts of those who promised to keep an object.
+    fn receipts(&self, object: &StorageId) -> Result<Vec<(SiteId, Receipt)>, StoreError> {
+        by_site(tagged::list(self, &RECEIPTS, object.as_bytes())?, &RECEIPTS)
+    }
+
+    // This node's own rows.
+
+    /// An MLS row.
+    fn mls(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.get(&MLS, key)
+    }
+
+    /// MLS rows under a prefix.
+    fn mls_rows(&self, prefix: &[u8]) -> Result<Vec<Row>, StoreError> {
+        self.rows(&MLS, prefix)
+    }
+
+    /// A setting of this node.
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        tagged::get(self, &META, name.as_bytes())
+    }
+
+    /// A reserved number.
+    fn ceiling(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        local::ceiling(self, name)
+    }
+
+    /// An invite.
+    fn invite(&self, id: &InviteId) -> Result<Option<Invite>, StoreError> {
+        local::invite(self, id)
+    }
+
+    /// All invites.
+    fn invites(&self) -> Result<Vec<(InviteId, Invite)>, StoreError> {
+        let rows = tagged::list(self, &INVITES, &[])?;
+        rows.iter()
+            .map(|(key, value)| {
+                let id = InviteId::from_slice(key).ok_or(StoreError::RowForm("invites-1"))?;
+                Ok((id, decode(&INVITES, value)?))
+            })
+            .collect()
+    }
+
+    /// Messages to be sent, oldest first.
+    fn outbox(&self) -> Result<Vec<(u64, OutboxItem)>, StoreError> {
+        let rows = tagged::list(self, &OUTBOX, &[])?;
+        rows.iter()
+            .map(|(key, value)| Ok((u64_of("outbox-1", key)?, decode(&OUTBOX, value)?)))
+            .collect()
+    }
+
+    /// Number of commits so far.
+    fn commit_counter(&self) -> Result<u64, StoreError> {
+        tagged::get(self, &COUNTER, b"commits")?.map_or(Ok(0), |value| u64_of("counter-1", &value))
+    }
+
+    /// Alarms kept, oldest first, with when each was noticed.
+    fn alarms(&self) -> Result<Vec<(Alarm, u64)>, StoreError> {
+        alarms(self)
+    }
+
+    /// How much there is of what.
+    fn counts(&self) -> Result<Counts, StoreError> {
+        let of = |code: u8| match self.get(&STATE_COUNTS, &[code])? {
+            Some(value) => u64_of("state-counts-1", &value),
+            None => Ok(0),
+        };
+        let entries = |state: EntryState| of(state.codes().0);
+        let bytes = |state: ByteState| of(BYTE_COUNTS + state.code());
+        Ok(Counts {
+            accepted: entries(EntryState::Accepted)?,
+            waiting_table: entries(EntryState::WaitingTable)?,
+            waiting_authority: entries(EntryState::WaitingAuthority)?,
+            no_manifest: entries(EntryState::NoManifest)?,
+            no_access: entries(EntryState::NoAccess)?,
+            quarantined: entries(EntryState::Quarantined(QuarantineReason::ClockAhead))?,
+            refused: entries(EntryState::Refused(RefusalReason::Authority))?,
+            held: self.count(&HELD)?,
+            objects_available: bytes(ByteState::Available)?,
+            objects_pending: bytes(ByteState::PendingBytes)?,
+            objects_quarantined: bytes(ByteState::Quarantined(BadBytes::HashMismatch))?
+                + bytes(ByteState::Quarantined(BadBytes::NotAsDescribed))?,
+            outbox: self.count(&OUTBOX)?,
+            alarms: self.count(&crate::store::tables::ALARMS)?,
+            refusals_remembered: self.count(&crate::store::tables::REFUSALS)?,
+        })
+    }
+}
+
+impl<T: Rows> Read for T {}
+
+/// The mesh and all domains, found by hopping from one scope's first row to the next scope's.
+pub(crate) fn scopes(rows: &(impl Rows + ?Sized)) -> Result<Vec<Scope>, StoreError> {
+    let mut scopes = Vec::new();
+    let mut from = Vec::new();
+    loop {
+        let mut next = None;
+        rows.scan_from(&BY_SCOPE, &from, &mut |key, _| {
+            next = key.get(..33).map(<[u8]>::to_vec);
+            ControlFlow::Break(())
+        })?;
+        let Some(found) = next else {
+            return Ok(scopes);
+        };
+        scopes.push(Scope::of(&found).ok_or(StoreError::RowForm("entries-by-scope-1"))?);
+        from = found;
+        from.extend([0xff; 34]);
+    }
+}
+
+fn domain_ids(
+    rows: &(impl Rows + ?Sized),
+    domain: &DomainId,
+    keep: impl Fn(EntryState) -> bool,
+) -> Result<BTreeSet<RecordId>, StoreError> {
+    let mut ids = BTreeSet::new();
+    for scope in [Scope::Mesh, Scope::Domain(*domain)] {
+        for key in rows.keys(&BY_SCOPE, &Key::new().scope(scope), usize::MAX)? {
+            let id = record_at_end(&BY_SCOPE, &key)?;
+            if body::state(rows, &id)?.is_some_and(&keep) {
+                ids.insert(id);
+            }
+        }
+    }
+    Ok(ids)
+}
+
+fn objects_in(rows: &(impl Rows + ?Sized), state: ByteState) -> Result<Vec<StorageId>, StoreError> {
+    let keys = rows.keys(&BYTES_BY_STATE, &[state.code()], usize::MAX)?;
+    keys.iter()
+        .map(|key| StorageId::from_slice(&key[1..]).ok_or(StoreError::RowForm("bytes-by-state-1")))
+        .collect()
+}

@@ -1,0 +1,134 @@
+//! The catalogue's sets as reconciliation sees them, and which of them a peer shares.
+
+use std::collections::BTreeMap;
+
+use sovm_catalog::{Read as _, Scope as Place, Shard as PlaceShard, Snapshot};
+use sovm_mesh::proto::sync::{Digest, Element, Item, MemorySet, Scope, SetError, Shard, SharedScope, SyncSet};
+use sovm_object::{
+    entry::{EntryKind, sealed},
+    id::{DomainId, SiteId},
+    record::{MembershipOp, MeshGenesis, Role},
+};
+
+use super::super::core::Core;
+use crate::error::ApiError;
+
+/// Tag of an item that travels as it was signed.
+pub(super) const PLAIN: u8 = 0;
+/// Tag of an item that travels sealed under its KEK.
+pub(super) const SEALED: u8 = 1;
+
+/// One snapshot of this node's sets.
+pub(super) struct CatalogSet<'a> {
+    core: &'a Core,
+    snapshot: Snapshot,
+    /// What blind replicas get; small, so it is built at once.
+    public: MemorySet,
+}
+
+impl<'a> CatalogSet<'a> {
+    pub(super) fn of(core: &'a Core) -> Result<Self, ApiError> {
+        let snapshot = core.read()?;
+        let mut public = MemorySet::default();
+        let mut put = |id: &sovm_object::id::RecordId, hlc, bytes: &[u8]| {
+            let element = Element { hlc, id: sealed::element_id(id, None) };
+            public.insert(Scope::Public, 0, element, Item { kind: PLAIN, bytes: bytes.to_vec() });
+        };
+        for genesis in snapshot.accepted::<MeshGenesis>(Place::Mesh, EntryKind::MeshGenesis)? {
+            put(&genesis.id(), genesis.body().created, genesis.bytes());
+        }
+        for op in snapshot.accepted::<MembershipOp>(Place::Mesh, EntryKind::MembershipOp)? {
+            put(&op.id(), op.body().hlc, op.bytes());
+        }
+        Ok(Self { core, snapshot, public })
+    }
+}
+
+fn place(scope: Scope) -> Option<Place> {
+    match scope {
+        Scope::Public => None,
+        Scope::Mesh => Some(Place::Mesh),
+        Scope::Domain(domain) => Some(Place::Domain(domain)),
+    }
+}
+
+impl SyncSet for CatalogSet<'_> {
+    fn days(&self, scope: Scope) -> Result<BTreeMap<Shard, Digest>, SetError> {
+        let Some(place) = place(scope) else {
+            return self.public.days(scope);
+        };
+        let shards = self.snapshot.shards(place).map_err(SetError::new)?;
+        Ok(shards
+            .into_iter()
+            .map(|(shard, digest)| {
+                let sum = Digest { count: digest.count, sum: digest.sum };
+                (Shard { generation: shard.generation, day: shard.day }, sum)
+            })
+            .collect())
+    }
+
+    fn elements(&self, scope: Scope, shard: Shard) -> Result<Vec<Element>, SetError> {
+        let Some(place) = place(scope) else {
+            return self.public.elements(scope, shard);
+        };
+        let shard = PlaceShard { generation: shard.generation, day: shard.day };
+        let elements = self.snapshot.elements(place, shard).map_err(SetError::new)?;
+        Ok(elements.into_iter().map(|(hlc, id)| Element { hlc, id }).collect())
+    }
+
+    fn item(&self, scope: Scope, shard: Shard, id: &[u8; 32]) -> Result<Option<Item>, SetError> {
+        let Some(place) = place(scope) else {
+            return self.public.item(scope, shard, id);
+        };
+        // Entitlement: only what stands in exactly the shard that the peer may see.
+        let in_shard = PlaceShard { generation: shard.generation, day: shard.day };
+        let known = self.snapshot.elements(place, in_shard).map_err(SetError::new)?;
+        if !known.iter().any(|(_, element)| element == id) {
+            return Ok(None);
+        }
+        let Some(element) = self.snapshot.element(id).map_err(SetError::new)? else {
+            return Ok(None);
+        };
+        Ok(match (element.kek_id, place) {
+            (None, _) => Some(Item { kind: PLAIN, bytes: element.bytes }),
+            (Some(kek_id), Place::Domain(domain)) => {
+                let keys = self.core.keys();
+                let kek = keys.domain(&domain).and_then(|keys| keys.ring.get(&kek_id));
+                kek.map(|kek| Item {
+                    kind: SEALED,
+                    bytes: sealed::seal(&element.bytes, kek, &kek_id, &self.core.mesh(), &domain),
+                })
+            }
+            (Some(_), Place::Mesh) => None,
+        })
+    }
+}
+
+impl Core {
+    /// Sets this node and a peer both may hold (DESIGN §8).
+    pub(super) fn shared_scopes(&self, peer: &SiteId) -> Result<Vec<SharedScope>, ApiError> {
+        let snapshot = self.read()?;
+        let Some(roster) = snapshot.roster(Place::Mesh)? else {
+            return Ok(Vec::new());
+        };
+        let (Some(mine), Some(theirs)) = (roster.role(&self.me), roster.role(peer)) else {
+            return Ok(Vec::new());
+        };
+        if !mine.reads() || !theirs.reads() {
+            return Ok(vec![SharedScope { scope: Scope::Public, from_generation: 0 }]);
+        }
+        let mut shared = vec![SharedScope { scope: Scope::Mesh, from_generation: 0 }];
+        for domain in snapshot.domains()? {
+            let id: DomainId = domain.genesis.domain_id;
+            let Some(roster) = snapshot.roster(Place::Domain(id))? else {
+                continue;
+            };
+            if !roster.role(&self.me).is_some_and(Role::reads) || !roster.role(peer).is_some_and(Role::reads) {
+                continue;
+            }
+            let from = [&self.me, peer].into_iter().filter_map(|site| roster.history_from(site)).max().unwrap_or(1);
+            shared.push(SharedScope { scope: Scope::Domain(id), from_generation: from });
+        }
+        Ok(shared)
+    }
+}

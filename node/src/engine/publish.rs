@@ -1,0 +1,349 @@
+//! Publishing rows: objects first, made durable one by one, then one transaction that makes all of them visible (SOP §13.2).
+//!
+//! A command publishes all of its rows or none. Objects that were made before a later row turned out to be bad are let go again;
+//! a crash leaves them as ciphertext that no entry names.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use sovm_catalog::{ByteEvent, SealedUnder};
+use sovm_object::{
+    entry::VerifiedEntry,
+    id::{DomainId, StorageId},
+    record::{AccessRecord, ObjectKind, ObjectManifest, TableGenesis, access::Grant, manifest::PartitionValues},
+    secret::Dek,
+    sign::Signed,
+    types::Column,
+};
+use tokio::sync::mpsc;
+
+use super::{
+    core::Core,
+    objects::{Finished, ObjectWriter},
+    tables::{qualified_name, read_schema_file},
+};
+use crate::{
+    api::{Exchange, IngestReport, IngestRequest, InputFormat, ProgressSink, Unit},
+    error::{ApiError, ErrorKind},
+    ingest::{Format, IngestError, Input, Options, Source, SourceSpec},
+};
+
+/// Finished objects that may wait for the disk; with the one being filled they bound the memory of an ingest.
+const OBJECTS_IN_FLIGHT: usize = 1;
+
+/// What the reading thread sends, in this order.
+enum Made {
+    /// The table, once; signed now when it did not exist.
+    Table(Box<Target>),
+    Object(Box<Finished>),
+}
+
+/// The table rows go to.
+struct Target {
+    genesis: TableGenesis,
+    /// Set when the table is made by this command.
+    signed: Option<Signed<TableGenesis>>,
+}
+
+/// An object whose bytes are durable and whose manifest is signed.
+struct Ready {
+    manifest: Signed<ObjectManifest>,
+    dek: Dek,
+    size: u64,
+}
+
+/// What the reading thread found besides rows.
+struct Read {
+    bad_rows: u64,
+}
+
+impl Core {
+    /// `ingest`.
+    pub(super) async fn ingest(
+        self: &Arc<Self>,
+        request: IngestRequest,
+        exchange: Exchange,
+    ) -> Result<IngestReport, ApiError> {
+        let begun = Instant::now();
+        let existing = self.lookup_table(&request.table)?;
+        let domain = match &existing {
+            Some(table) => table.domain_id,
+            None => self.domain(request.domain.as_deref())?,
+        };
+        // Whoever may not publish learns it before any work is done.
+        self.may_append(&domain)?;
+        self.current_kek(&domain)?;
+
+        let input_bytes = Arc::new(AtomicU64::new(0));
+        let (made, mut objects) = mpsc::channel(OBJECTS_IN_FLIGHT);
+        let reader = {
+            let (core, request, input_bytes) = (self.clone(), request.clone(), input_bytes.clone());
+            tokio::task::spawn_blocking(move || {
+                core.read_input(&request, exchange, existing, &domain, &made, &input_bytes)
+            })
+        };
+        let mut target = None;
+        let mut ready = Vec::new();
+        let mut outcome = Ok(());
+        while let Some(made) = objects.recv().await {
+            match (made, &target) {
+                (Made::Table(table), _) => target = Some(table),
+                (Made::Object(object), Some(table)) => match self.make_durable(&table.genesis, *object).await {
+                    Ok(object) => ready.push(object),
+                    Err(error) => {
+                        outcome = Err(error);
+                        break;
+                    }
+                },
+                (Made::Object(_), None) => {
+                    outcome = Err(ApiError::bug("an object before its table"));
+                    break;
+                }
+            }
+        }
+        // The reading thread stops at its next object when nobody receives.
+        drop(objects);
+        let read = reader.await.map_err(ApiError::bug)?;
+        let result = match (outcome, read, target) {
+            (Err(error), ..) | (Ok(()), Err(error), _) => Err(error),
+            (Ok(()), Ok(read), Some(target)) => self.publish(&domain, &target, &ready).await.map(|()| (read, target)),
+            (Ok(()), Ok(_), None) => Err(ApiError::bug("input without a table")),
+        };
+        let (read, target) = match result {
+            Ok(published) => published,
+            Err(error) => {
+                self.let_go(&ready).await;
+                return Err(error);
+            }
+        };
+        Ok(IngestReport {
+            table: qualified_name(&target.genesis),
+            created: target.signed.is_some(),
+            rows: ready.iter().map(|object| object.manifest.body().row_count).sum(),
+            bad_rows: read.bad_rows,
+            input_bytes: input_bytes.load(Ordering::Relaxed),
+            output_bytes: ready.iter().map(|object| object.size).sum(),
+            objects: ready.iter().map(|object| object.manifest.body().storage_id.to_string()).collect(),
+            elapsed_ms: begun.elapsed().as_millis() as u64,
+        })
+    }
+
+    /// Reads the input to its end and sends the objects made of it. Blocks.
+    fn read_input(
+        &self,
+        request: &IngestRequest,
+        exchange: Exchange,
+        existing: Option<TableGenesis>,
+        domain: &DomainId,
+        made: &mpsc::Sender<Made>,
+        input_bytes: &Arc<AtomicU64>,
+    ) -> Result<Read, ApiError> {
+        let inputs = match (request.files.is_empty(), exchange.input) {
+            (true, Some(reader)) => vec![Input::Stream { name: "standard input".to_owned(), reader }],
+            _ => request.files.iter().cloned().map(Input::File).collect(),
+        };
+        // Spooled input lies under the home, encrypted, so that the disk reserve and the home's permissions hold for it too.
+        let spool_dir = self.home.path().to_owned();
+        let mut source = Source::open(SourceSpec { inputs, format: request.format.map(Format::from), spool_dir })?;
+        let options = Options {
+            null_words: request.nulls.clone(),
+            delimiter: (request.format == Some(InputFormat::Tsv)).then_some(b'\t'),
+            skip_bad_rows: request.skip_bad_rows.clone(),
+            progress: Some(progress(exchange.progress, input_bytes.clone())),
+        };
+        let target = match existing {
+            Some(genesis) => Target { genesis, signed: None },
+            None => {
+                let columns = match &request.schema {
+                    Some(path) => read_schema_file(path)?,
+                    None => source.infer(&options)?,
+                };
+                let signed = self.sign_table(&request.table, domain, &columns, None)?;
+                Target { genesis: signed.body().clone(), signed: Some(signed) }
+            }
+        };
+        let mut writer = ObjectWriter::new(&target.genesis)?;
+        let columns: Vec<Column> = writer.columns().to_vec();
+        // A receiver that is gone has failed and reports that itself.
+        let gone = |_| ApiError::new(ErrorKind::Failed, "publishing stopped");
+        made.blocking_send(Made::Table(Box::new(target))).map_err(gone)?;
+        let mut batches = source.batches(&columns, &options)?;
+        for batch in batches.by_ref() {
+            if let Some(object) = writer.write(&batch?)? {
+                made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
+            }
+        }
+        if let Some(object) = writer.finish()? {
+            made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
+        }
+        Ok(Read { bad_rows: batches.skipped().rows })
+    }
+
+    /// Makes one object durable and signs what it is. Nobody sees it yet.
+    async fn make_durable(&self, table: &TableGenesis, object: Finished) -> Result<Ready, ApiError> {
+        let Finished { sealed, dek, statistics, time_range, digest } = object;
+        let durable = self.blobs.publish(sealed.bytes.clone(), sealed.storage_id).await?;
+        let ops_seen = self.heads(Some(table.domain_id))?;
+        let stamp = self.stamp()?;
+        let manifest = self.sign(ObjectManifest {
+            mesh_id: self.mesh(),
+            kind: ObjectKind::Data,
+            storage_id: sealed.storage_id,
+            table_schema: Some(table.schema_name.clone()),
+            table_name: Some(table.table_name.clone()),
+            schema_fingerprint: Some(table.schema_fingerprint()),
+            producer: self.me,
+            producer_mls_epoch: self.epoch(&table.domain_id)?,
+            created_hlc: stamp.hlc,
+            row_count: sealed.row_count,
+            exact_byte_size: sealed.exact_byte_size,
+            partition_values: Some(PartitionValues::default()),
+            pruning_statistics: Some(statistics),
+            key_ref: sealed.key_ref,
+            supersedes: Vec::new(),
+            row_id_filter: None,
+            time_range,
+            dek_commitment: dek.commitment(),
+            seq: stamp.seq,
+            ops_seen,
+            delete_id_filter: None,
+            delete_key_bounds: None,
+            sources: None,
+            tombstone_refs: None,
+            profile: ObjectKind::Data.profile(),
+            row_set_digest: Some(*digest.as_bytes()),
+            table_id: Some(table.table_id),
+            adopts: None,
+        });
+        Ok(Ready { manifest, dek, size: durable.size() })
+    }
+
+    /// The one transaction that makes everything visible. Right and key are looked at again here, since both may have changed
+    /// while objects were made (SOP-244, SOP-245).
+    async fn publish(&self, domain: &DomainId, target: &Target, ready: &[Ready]) -> Result<(), ApiError> {
+        let _step = self.step.lock().await;
+        self.may_append(domain)?;
+        let kek = self.current_kek(domain)?;
+        let now_ms = self.now_ms();
+        let mut grants = Vec::with_capacity(ready.len());
+        for object in ready {
+            grants.push(self.sign_grant(&object.manifest, &object.dek, &kek)?);
+        }
+        let mut txn = self.catalog.begin()?;
+        let mut entries: Vec<VerifiedEntry> = Vec::new();
+        entries.extend(target.signed.clone().map(VerifiedEntry::from));
+        for (object, grant) in ready.iter().zip(grants) {
+            entries.push(object.manifest.clone().into());
+            entries.push(grant.into());
+            txn.byte_event(&object.manifest.body().storage_id, ByteEvent::Arrived, Some(object.size), now_ms)
+                .map_err(ApiError::bug)?;
+        }
+        for entry in &entries {
+            txn.admit(entry.clone(), Some(kek), now_ms)?;
+        }
+        txn.settle()?;
+        for entry in &entries {
+            let state = sovm_catalog::Read::entry_state(&txn, &entry.id())?;
+            if !state.is_some_and(sovm_catalog::EntryState::is_accepted) {
+                let state = state.map_or_else(|| "unknown".to_owned(), |state| state.to_string());
+                return Err(ApiError::bug(format_args!("an entry of our own would not count: {state}")));
+            }
+        }
+        self.save(txn)?;
+        self.told();
+        Ok(())
+    }
+
+    /// Wraps an object's DEK for the holders of a KEK.
+    pub(super) fn sign_grant(
+        &self,
+        manifest: &Signed<ObjectManifest>,
+        dek: &Dek,
+        kek: &SealedUnder,
+    ) -> Result<Signed<AccessRecord>, ApiError> {
+        let ops_seen = self.heads(Some(kek.domain))?;
+        let stamp = self.stamp()?;
+        let grant = Grant {
+            mesh_id: self.mesh(),
+            domain_id: kek.domain,
+            storage_id: manifest.body().storage_id,
+            object_manifest_hash: manifest.manifest_hash(),
+            kek_generation: kek.generation,
+            kek_id: kek.kek_id,
+            issuer: self.me,
+            seq: stamp.seq,
+            ops_seen,
+            issued_hlc: stamp.hlc,
+        };
+        let record = {
+            let keys = self.keys();
+            let ring = keys.domain(&kek.domain).map(|keys| &keys.ring);
+            let key = ring.and_then(|ring| ring.get(&kek.kek_id)).ok_or_else(|| ApiError::bug("a KEK that is gone"))?;
+            AccessRecord::wrap(grant, dek, key)
+        };
+        Ok(self.sign(record))
+    }
+
+    /// Gives up objects that no entry will name. What cannot be given up now is an orphan for the next collection.
+    async fn let_go(&self, ready: &[Ready]) {
+        for object in ready {
+            let id: StorageId = object.manifest.body().storage_id;
+            if let Err(error) = self.blobs.release(id).await {
+                tracing::warn!(object = %id.fmt_short(), kind = %error_kind(&error), "an unpublished object could not be let go");
+            }
+        }
+    }
+}
+
+fn error_kind(_: &sovm_mesh::net::store::StoreError) -> &'static str {
+    "object store"
+}
+
+/// Turns the reader's progress into the command's. The number of bytes of the last pass goes into the report.
+fn progress(sink: Arc<dyn ProgressSink>, input_bytes: Arc<AtomicU64>) -> crate::ingest::ProgressFn {
+    Arc::new(move |progress| {
+        let stage = match progress.pass {
+            crate::ingest::Pass::Infer => "finding types",
+            crate::ingest::Pass::Load => {
+                input_bytes.store(progress.bytes, Ordering::Relaxed);
+                "encrypting"
+            }
+        };
+        sink.event(crate::api::Event::Progress {
+            stage: stage.to_owned(),
+            unit: Unit::Bytes,
+            done: progress.bytes,
+            total: progress.total,
+        });
+    })
+}
+
+impl From<InputFormat> for Format {
+    fn from(format: InputFormat) -> Self {
+        match format {
+            InputFormat::Csv | InputFormat::Tsv => Self::Csv,
+            InputFormat::Ndjson => Self::NdJson,
+            InputFormat::Parquet => Self::Parquet,
+            InputFormat::Arrow => Self::Arrow,
+        }
+    }
+}
+
+impl From<IngestError> for ApiError {
+    fn from(error: IngestError) -> Self {
+        let kind = match &error {
+            _ if super::convert::is_full(&error) => ErrorKind::DiskFull,
+            _ => ErrorKind::BadInput,
+        };
+        let api = Self::new(kind, super::convert::chain(&error)).safe("nothing was published");
+        match error.hint() {
+            Some(hint) => api.next(hint),
+            None => api,
+        }
+    }
+}

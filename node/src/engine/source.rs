@@ -1,0 +1,200 @@
+//! The tables of one query: a snapshot of the catalogue, keys, and the verified door to bytes.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sovm_catalog::{BadBytes, ByteEvent, DekError, ObjectState, PendingAccess, Read as _, TableView};
+use sovm_object::{
+    id::{SiteId, StorageId},
+    kek::KekRing,
+    secret::Dek,
+    types::{Column, columns_of_defs},
+};
+
+use super::core::Core;
+use crate::{
+    api,
+    error::{ApiError, ErrorKind},
+    query::{ObjectBytes, ObjectFault, Readiness, ScanObject, TableSource, Tables},
+};
+
+/// All tables as one query sees them.
+pub(super) struct QueryTables {
+    core: Arc<Core>,
+    tables: Vec<TableView>,
+}
+
+impl QueryTables {
+    /// Takes the snapshot.
+    pub(super) fn of(core: &Arc<Core>) -> Result<Self, ApiError> {
+        Ok(Self { core: core.clone(), tables: core.read()?.tables()? })
+    }
+}
+
+/// Schema and table under which SQL finds a table. Tables that share a name bear the start of their id.
+fn sql_name(view: &TableView) -> (String, String) {
+    let schema = view.genesis.schema_name.clone();
+    let name = view.display_name.strip_prefix(&format!("{schema}.")).unwrap_or(&view.display_name).to_owned();
+    (schema, name)
+}
+
+impl Tables for QueryTables {
+    fn names(&self) -> Result<Vec<(String, String)>, ApiError> {
+        Ok(self.tables.iter().map(sql_name).collect())
+    }
+
+    fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableSource>>, ApiError> {
+        let wanted = (schema.to_owned(), name.to_owned());
+        let Some(view) = self.tables.iter().find(|view| sql_name(view) == wanted) else {
+            return Ok(None);
+        };
+        let columns = columns_of_defs(&view.genesis.columns).map_err(ApiError::bug)?;
+        // One snapshot of the objects for the whole query (SOP-348).
+        let objects = self.core.scan_objects(view)?;
+        Ok(Some(Arc::new(QueryTable { core: self.core.clone(), view: view.clone(), columns, objects })))
+    }
+}
+
+struct QueryTable {
+    core: Arc<Core>,
+    view: TableView,
+    columns: Vec<Column>,
+    objects: Vec<ScanObject>,
+}
+
+#[async_trait]
+impl TableSource for QueryTable {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn time_column(&self) -> Option<i32> {
+        self.view.genesis.time
+    }
+
+    async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {
+        Ok(self.objects.clone())
+    }
+
+    async fn dek(&self, id: StorageId) -> Result<Dek, ApiError> {
+        let keys = self.core.keys();
+        let ring = keys.domain(&self.view.genesis.domain_id).map(|keys| &keys.ring);
+        let none = KekRing::default();
+        Ok(self.core.read()?.dek(&id, ring.unwrap_or(&none))?)
+    }
+
+    fn bytes(&self) -> Arc<dyn ObjectBytes> {
+        Arc::new(self.core.blobs.clone())
+    }
+
+    fn report(&self, id: StorageId, fault: &ObjectFault) {
+        let event = match fault {
+            ObjectFault::BytesGone => ByteEvent::Missing,
+            ObjectFault::HashMismatch => ByteEvent::Bad(BadBytes::HashMismatch),
+            ObjectFault::KeyMismatch | ObjectFault::Malformed | ObjectFault::Inconsistent => {
+                ByteEvent::Bad(BadBytes::NotAsDescribed)
+            }
+        };
+        if self.core.note_bytes(&id, event, None).is_err() {
+            tracing::warn!(object = %id.fmt_short(), "a damaged object could not be set aside");
+        }
+    }
+}
+
+impl Core {
+    fn scan_objects(&self, view: &TableView) -> Result<Vec<ScanObject>, ApiError> {
+        let none = KekRing::default();
+        let objects = {
+            let keys = self.keys();
+            let ring = keys.domain(&view.genesis.domain_id).map(|keys| &keys.ring);
+            self.read()?.objects(&view.genesis.table_id, ring.unwrap_or(&none))?
+        };
+        let scan = objects.into_iter().filter_map(|object| {
+            // An entry that is set aside blocks nobody (`lessons.md`, clocks).
+            let readiness = match &object.state {
+                ObjectState::QuarantinedManifest(_) => return None,
+                ObjectState::Queryable => Readiness::Ready,
+                state => waiting(state),
+            };
+            let (_, manifest) = object.manifests.into_iter().next()?;
+            Some(ScanObject { manifest, readiness })
+        });
+        Ok(scan.collect())
+    }
+
+    /// Records what happened to an object's bytes.
+    pub(super) fn note_bytes(&self, id: &StorageId, event: ByteEvent, size: Option<u64>) -> Result<(), ApiError> {
+        let mut txn = self.catalog.begin()?;
+        txn.byte_event(id, event, size, self.now_ms()).map_err(|error| match error {
+            sovm_catalog::ByteEventError::Store(error) => error.into(),
+            other => ApiError::bug(other),
+        })?;
+        self.save(txn)?;
+        self.told();
+        Ok(())
+    }
+}
+
+/// The state of an object that cannot be read now, in the words of the API.
+pub(super) fn waiting(state: &ObjectState) -> Readiness {
+    let (state, reason, next_try_ms) = describe(state);
+    Readiness::Waiting { state, reason, next_try_ms }
+}
+
+/// A state in the words of the API: the word, the reason, and when something is tried next.
+pub(super) fn describe(state: &ObjectState) -> (api::ObjectState, String, Option<u64>) {
+    match state {
+        ObjectState::Queryable => (api::ObjectState::Queryable, String::new(), None),
+        ObjectState::PendingAccess(pending) => (api::ObjectState::PendingAccess, pending_access(pending), None),
+        ObjectState::PendingBytes { asked, .. } => {
+            let next = asked.iter().map(|(_, row)| row.next_try_ms).min();
+            (api::ObjectState::PendingBytes, pending_bytes(asked), next)
+        }
+        ObjectState::QuarantinedBytes(BadBytes::HashMismatch) => {
+            (api::ObjectState::Quarantined, "its bytes on this disk do not match its id".to_owned(), None)
+        }
+        ObjectState::QuarantinedBytes(_) => {
+            (api::ObjectState::Quarantined, "its bytes are not what its manifest says".to_owned(), None)
+        }
+        ObjectState::QuarantinedManifest(_) => {
+            (api::ObjectState::Quarantined, "its time is more than five minutes ahead of this clock".to_owned(), None)
+        }
+        ObjectState::Unsupported => {
+            (api::ObjectState::Quarantined, "it is of a kind that a newer sovm reads".to_owned(), None)
+        }
+        other => (api::ObjectState::Quarantined, other.as_str().to_owned(), None),
+    }
+}
+
+fn pending_access(pending: &PendingAccess) -> String {
+    match pending {
+        PendingAccess::NoKek { wanted } => match wanted.first() {
+            Some((generation, _)) => format!("its key is wrapped under generation {generation}, which this node does not hold"),
+            None => pending.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+fn pending_bytes(asked: &[(SiteId, sovm_catalog::HolderRow)]) -> String {
+    if asked.is_empty() {
+        return "its bytes are not here yet and nobody was asked".to_owned();
+    }
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|(site, row)| match &row.reason {
+            Some(why) => format!("{} ({why})", site.fmt_short()),
+            None => site.fmt_short(),
+        })
+        .collect();
+    format!("its bytes are not here yet; asked {}", asked.join(", "))
+}
+
+impl From<DekError> for ApiError {
+    fn from(error: DekError) -> Self {
+        match error {
+            DekError::Store(error) => error.into(),
+            other => Self::new(ErrorKind::Incomplete, other.to_string()).next("sovm sync"),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array as _, ArrayRef, DurationSecondArray, Int32Array, Int64Array, ListArray, StringArray, StructArray,
+        TimestampNanosecondArray,
+    },
+    datatypes::{DataType, Field, Int64Type, Schema, TimeUnit},
+    ipc::{
+        CompressionType,
+        writer::{FileWriter, IpcWriteOptions, StreamWriter},
+    },
+};
+use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
+use proptest::prelude::*;
+use sovm_object::types::{ColumnType, field_id_of};
+
+use super::*;
+use crate::ingest::Place;
+
+fn sample(rows: i64) -> RecordBatch {
+    let ids: Int64Array = (0..rows).collect();
+    let names: StringArray = (0..rows).map(|row| (row % 3 != 0).then(|| format!("n{row}"))).collect();
+    let times =
+        TimestampNanosecondArray::from_iter_values((0..rows).map(|row| row * 1_000)).with_timezone("Europe/Berlin");
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>((0..rows).map(|row| Some(vec![Some(row), None])));
+    let place = StructArray::from(vec![(
+        Arc::new(Field::new("lat", DataType::Int32, true)),
+        Arc::new(Int32Array::from_iter_values((0..rows).map(|row| row as i32))) as ArrayRef,
+    )]);
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, true),
+        Field::new(
+            "at",
+            DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into())),
+            true,
+        ),
+        Field::new("l", lists.data_type().clone(), true),
+        Field::new("place", place.data_type().clone(), true),
+    ]);
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(ids),
+        Arc::new(names),
+        Arc::new(times),
+        Arc::new(lists),
+        Arc::new(place),
+    ];
+    RecordBatch::try_new(Arc::new(schema), arrays).unwrap()
+}
+
+fn one(name: &str, array: ArrayRef) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable([(name, array, true)]).unwrap()
+}
+
+fn parquet(batch: &RecordBatch) -> Vec<u8> {
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(5_000))
+        .build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+fn arrow_file(batch: &RecordBatch, compression: Option<CompressionType>) -> Vec<u8> {
+    let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+    let mut writer = FileWriter::try_new_with_options(Vec::new(), batch.schema_ref(), options).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+fn arrow_stream(batch: &RecordBatch) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref()).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+const TYPES: &str = "id int64, name text, at timestamp_us, l list, element int64, place struct, lat int32";
+
+#[test]
+fn every_container_gives_the_same_rows() {
+    let batch = sample(20_000);
+    let inputs = [
+        ("a.parquet", parquet(&batch)),
+        ("a.parquet.gz", gzip(&parquet(&batch))),
+        ("a.arrow", arrow_file(&batch, None)),
+        ("a.feather", arrow_file(&batch, Some(CompressionType::LZ4_FRAME))),
+        ("a.ipc", arrow_file(&batch, Some(CompressionType::ZSTD))),
+        ("a.arrows", arrow_stream(&batch)),
+    ];
+    let mut first: Option<RecordBatch> = None;
+    for (name, bytes) in inputs {
+        let mut source = open(name, bytes).unwrap();
+        let columns = source.infer(&Options::default()).unwrap();
+        assert_eq!(types(&columns), TYPES, "{name}");
+        assert!(!columns[0].nullable && columns[1].nullable);
+        let batches: Vec<RecordBatch> = source
+            .batches(&columns, &Options::default())
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert!(batches.iter().all(|batch| batch.num_rows() <= 8192), "{name}");
+        let schema = batches[0].schema();
+        assert_eq!(
+            schema
+                .fields()
+                .iter()
+                .map(|field| field_id_of(field))
+                .collect::<Vec<_>>(),
+            [Some(1), Some(2), Some(3), Some(4), Some(6)]
+        );
+        let whole = concat_batches(&schema, &batches).unwrap();
+        assert_eq!(
+            rows(&whole)[19_999],
+            "19999,n19999,1970-01-01T00:00:00.019999Z,[19999, -],{lat: 19999}"
+        );
+        match &first {
+            None => first = Some(whole),
+            Some(first) => assert_eq!(&whole, first, "{name}"),
+        }
+    }
+}
+
+#[test]
+fn pipes_are_spooled_for_random_access() {
+    let batch = sample(100);
+    for bytes in [
+        parquet(&batch),
+        gzip(&parquet(&batch)),
+        arrow_file(&batch, None),
+        arrow_stream(&batch),
+    ] {
+        let (columns, read) = load(
+            pipe(&bytes, None)
+                .or_else(|_| pipe(&bytes, Some(Format::Parquet)))
+                .unwrap(),
+            &Options::default(),
+        )
+        .unwrap_or_else(|_| load(pipe(&bytes, Some(Format::Parquet)).unwrap(), &Options::default()).unwrap());
+        assert_eq!((types(&columns).as_str(), read.num_rows()), (TYPES, 100));
+        let given = pipe(
+            &bytes,
+            Some(if bytes.starts_with(b"ARROW1") || bytes[0] == 0xff {
+                Format::Arrow
+            } else {
+                Format::Parquet
+            }),
+        )
+        .unwrap();
+        assert_eq!(
+            collect(given.batches(&columns, &Options::default()).unwrap()).unwrap(),
+            read
+        );
+    }
+}
+
+#[test]
+fn unsupported_types_are_named() {
+    let batch = one("took", Arc::new(DurationSecondArray::from(vec![1])));
+    let error = load(open("a.parquet", parquet(&batch)).unwrap(), &Options::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with("column \"took\" has the type Duration(s), which a table cannot hold"),
+        "{error}"
+    );
+    // With a table given it is refused as well, before a row is read.
+    let columns = [Column::new(1, "took", ColumnType::Int64, true)];
+    let source = open("a.arrow", arrow_file(&batch, None)).unwrap();
+    assert!(matches!(
+        source.batches(&columns, &Options::default()).and_then(collect),
+        Err(IngestError::Columns { .. })
+    ));
+}
+
+#[test]
+fn rows_go_into_a_given_table_or_are_named() {
+    let columns = [
+        Column::new(7, "a", ColumnType::Int8, false),
+        Column::new(9, "b", ColumnType::Text, true),
+    ];
+    let read = |batch: &RecordBatch| {
+        collect(
+            open("a.parquet", parquet(batch))
+                .unwrap()
+                .batches(&columns, &Options::default())
+                .unwrap(),
+        )
+    };
+    let batch = read(&one("a", Arc::new(Int64Array::from(vec![1, 2])))).unwrap();
+    assert_eq!(rows(&batch), ["1,-", "2,-"]);
+    let mut values = vec![Some(1); 9_000];
+    values.push(Some(300));
+    match read(&one("a", Arc::new(Int64Array::from(values)))).unwrap_err() {
+        IngestError::BadValue {
+            place, column, value, ..
+        } => {
+            assert_eq!(
+                (place, column.as_str(), value.as_str()),
+                (Place::Row(9_001), "a", "300")
+            );
+        }
+        other => panic!("{other}"),
+    }
+    for (batch, message) in [
+        (
+            one("a", Arc::new(Int64Array::from(vec![None, Some(1)]))),
+            "row 1, column \"a\": an empty value where a value must stand",
+        ),
+        (
+            one("a", Arc::new(StringArray::from(vec!["1"]))),
+            "column \"a\" is text, which does not go into a int8 column",
+        ),
+        (
+            one("x", Arc::new(Int64Array::from(vec![1]))),
+            "column \"x\" is not one of a, b",
+        ),
+        (one("b", Arc::new(StringArray::from(vec!["x"]))), "has no column \"a\""),
+    ] {
+        let error = read(&batch).unwrap_err().to_string();
+        assert!(error.ends_with(message), "{error}");
+    }
+}
+
+#[test]
+fn several_files_must_agree() {
+    let a = one("a", Arc::new(Int64Array::from(vec![1])));
+    let open_two = |second: &RecordBatch| {
+        let (first, second) = (file("1.parquet", parquet(&a)), file("2.parquet", parquet(second)));
+        let source = Source::open(SourceSpec::files([first.path.clone(), second.path.clone()])).unwrap();
+        load(source, &Options::default()).map(|(_, batch)| batch.num_rows())
+    };
+    assert_eq!(open_two(&a).unwrap(), 2);
+    let other = open_two(&one("a", Arc::new(StringArray::from(vec!["x"])))).unwrap_err();
+    assert!(matches!(
+        other,
+        IngestError::FilesDiffer {
+            expected: ColumnType::Int64,
+            found: ColumnType::Text,
+            ..
+        }
+    ));
+    assert!(matches!(
+        open_two(&one("b", Arc::new(Int64Array::from(vec![1])))).unwrap_err(),
+        IngestError::UnknownColumn { .. }
+    ));
+    assert!(matches!(
+        open_two(&sample(1)).unwrap_err(),
+        IngestError::UnknownColumn { .. }
+    ));
+}
+
+#[test]
+fn broken_files_are_refused_by_name() {
+    let good = parquet(&sample(10));
+    let read = |name: &str, bytes: &[u8]| match open(name, bytes) {
+        Ok(source) => load(source, &Options::default()).map(|_| ()),
+        Err(error) => Err(error),
+    };
+    let mut encrypted = good.clone();
+    let end = encrypted.len();
+    encrypted[end - 1] = b'E';
+    assert!(matches!(
+        read("a.parquet", &encrypted),
+        Err(IngestError::EncryptedParquet { .. })
+    ));
+    for bad in [&good[..good.len() - 1], &good[1..], &good[..8], b"PAR1", b"x,y\n1,2\n"] {
+        assert!(matches!(
+            read("a.parquet", bad),
+            Err(IngestError::Columnar {
+                format: Format::Parquet,
+                ..
+            })
+        ));
+    }
+    let arrow = arrow_file(&sample(10), None);
+    for bad in [&arrow[..arrow.len() / 2], &arrow[..20], b"ARROW1", b"hello"] {
+        assert!(matches!(
+            read("a.arrow", bad),
+            Err(IngestError::Columnar {
+                format: Format::Arrow,
+                ..
+            })
+        ));
+    }
+    assert!(matches!(read("a.parquet", b""), Err(IngestError::Empty { .. })));
+    let doubled = Schema::new(vec![
+        Field::new("a", DataType::Int64, true),
+        Field::new("a", DataType::Int64, true),
+    ]);
+    let array = || Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+    let doubled = RecordBatch::try_new(Arc::new(doubled), vec![array(), array()]).unwrap();
+    assert!(
+        matches!(read("a.arrow", &arrow_file(&doubled, None)), Err(IngestError::DuplicateColumn { column, .. }) if column == "a")
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A damaged file is an error or other rows, never a panic.
+    #[test]
+    fn damage_never_panics(flips in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..), 1..6), kind in 0..3_u8) {
+        let batch = sample(50);
+        let (name, mut bytes) = match kind {
+            0 => ("a.parquet", parquet(&batch)),
+            1 => ("a.arrow", arrow_file(&batch, None)),
+            _ => ("a.arrows", arrow_stream(&batch)),
+        };
+        for (at, flip) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+        }
+        if let Ok(source) = open(name, bytes) {
+            let _ = load(source, &Options::default());
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! One binary, a module per topic.
+
+mod bad_input;
+mod duckdb;
+mod fuzz;
+mod harness;
+mod objects;
+mod offline;
+mod readme;
+mod sample;
+mod vectors;
+
+/// A file under `it/` that no `mod` line names would be a test that never runs.
+#[test]
+fn no_file_is_forgotten() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/it");
+    let main = std::fs::read_to_string(format!("{dir}/main.rs")).unwrap();
+    for file in std::fs::read_dir(dir).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let module = name.trim_end_matches(".rs");
+        assert!(module == "main" || main.contains(&format!("mod {module};")), "{name} is not in main.rs");
+    }
+}

@@ -1,0 +1,404 @@
+//! Formats as bytes: what another implementation has to produce and accept. Files under `vectors/`.
+//!
+//! A changed byte here is a changed format: nodes of two versions would no longer understand each other. When that is meant,
+//! `SOVM_WRITE_VECTORS=1` writes the files anew, and the difference goes into the review.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde_json::{Value, json};
+use sovm_mesh::proto::invite::{History, InviteSecret, Ticket};
+use sovm_object::{
+    blob,
+    entry::{EntryIn, VerifiedEntry, mesh_id_of, sealed},
+    hlc::Hlc,
+    id::{
+        BranchId, DekCommitment, DomainId, InviteId, KekId, KeyRef, KitId, ManifestHash, MeshId, RecordId, SiteId,
+        StorageId, TableId,
+    },
+    kek::KekRing,
+    padme::padme,
+    record::{
+        AccessRecord, ColumnDef, ColumnStats, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord,
+        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind, ObjectManifest, OpKind, Profile, RejoinOffer,
+        Role, RootAnnouncement, TableClass, TableGenesis, TimeRange, manifest::PartitionValues,
+    },
+    secret::{Dek, Kek, SiteKey},
+    sign::{Body, Signed},
+};
+
+use crate::sample::{hex, unhex};
+
+pub(crate) const DOMAIN: DomainId = DomainId::from_bytes([4; 32]);
+pub(crate) const HLC: Hlc = Hlc::new(1_700_000_000_000, 3);
+pub(crate) const KEK_ID: KekId = KekId::from_bytes([8; 16]);
+
+pub(crate) fn site_key() -> SiteKey {
+    SiteKey::from_seed(&[1; 32])
+}
+
+pub(crate) const fn kek() -> Kek {
+    Kek::from_bytes([9; 32])
+}
+
+/// A ring that holds the one KEK.
+pub(crate) fn ring() -> KekRing {
+    let mut ring = KekRing::default();
+    ring.insert(2, KEK_ID, kek());
+    ring
+}
+
+pub(crate) fn genesis() -> Signed<MeshGenesis> {
+    let key = site_key();
+    Signed::sign(
+        MeshGenesis {
+            founder: key.site_id(),
+            nonce: [3; 32],
+            created: HLC,
+        },
+        &key,
+        &MeshGenesis::CONTEXT_MESH,
+    )
+}
+
+pub(crate) fn mesh() -> MeshId {
+    mesh_id_of(&genesis())
+}
+
+pub(crate) fn signed<B: Body>(body: B) -> Signed<B> {
+    Signed::sign(body, &site_key(), &mesh())
+}
+
+fn membership() -> Vec<(&'static str, VerifiedEntry)> {
+    let (mesh_id, me) = (mesh(), site_key().site_id());
+    let (branch, seen) = (BranchId::from_bytes([6; 32]), vec![RecordId::from_bytes([5; 32])]);
+    let op = MembershipOp {
+        mesh_id,
+        domain: Some(DOMAIN),
+        kind: OpKind::Add,
+        site: SiteId::from_bytes([2; 32]),
+        role: Role::Reader,
+        binding: Some(RecordId::from_bytes([7; 32])),
+        history_from: 1,
+        cut_seq: 0,
+        issuer: me,
+        seq: 4,
+        hlc: HLC,
+        ops_seen: seen.clone(),
+    };
+    let domain = DomainGenesis {
+        mesh_id,
+        domain_id: DOMAIN,
+        name: "main".into(),
+        group_id: [4; 32],
+        founder: me,
+        seq: 2,
+        created: HLC,
+    };
+    let commit = CommitRecord {
+        mesh_id,
+        domain_id: DOMAIN,
+        parent: branch,
+        branch: BranchId::from_bytes([7; 32]),
+        epoch: 3,
+        committer: me,
+        ops: seen.clone(),
+        readds: vec![],
+        kek_id: Some(KEK_ID),
+        commit: vec![1; 40],
+        welcome: Some(vec![2; 40]),
+        hlc: HLC,
+    };
+    let offer = RejoinOffer {
+        mesh_id,
+        domain_id: DOMAIN,
+        site: me,
+        key_package: vec![3; 60],
+        head: Some(branch),
+        expires: HLC,
+        hlc: HLC,
+    };
+    let name = MeshName {
+        mesh_id,
+        name: "club".into(),
+        issuer: me,
+        seq: 1,
+        ops_seen: seen,
+        hlc: HLC,
+    };
+    let binding = NodeBinding {
+        mesh_id,
+        site: me,
+        mls_key: [1; 32],
+        display_name: "laptop".into(),
+        hlc: HLC,
+    };
+    vec![
+        ("mesh genesis", genesis().into()),
+        ("mesh name", signed(name).into()),
+        ("node binding", signed(binding).into()),
+        ("membership op", signed(op).into()),
+        ("domain genesis", signed(domain).into()),
+        ("commit record", signed(commit).into()),
+        (
+            "head claim",
+            signed(HeadClaim {
+                mesh_id,
+                domain_id: DOMAIN,
+                site: me,
+                counter: 1,
+                epoch: 3,
+                branch,
+                hlc: HLC,
+            })
+            .into(),
+        ),
+        ("rejoin offer", signed(offer).into()),
+    ]
+}
+
+fn keys() -> Vec<(&'static str, VerifiedEntry)> {
+    let (mesh_id, me) = (mesh(), site_key().site_id());
+    let seen = vec![RecordId::from_bytes([5; 32])];
+    let record = KekRecord {
+        mesh_id,
+        domain_id: DOMAIN,
+        kek_id: KEK_ID,
+        generation: 2,
+        minter: me,
+        audience: vec![me],
+        commitment: kek().commitment(),
+        seq: 3,
+        ops_seen: seen.clone(),
+        hlc: HLC,
+    };
+    let kit = KitRecord {
+        mesh_id,
+        domain_id: DOMAIN,
+        kit_id: KitId::from_bytes([1; 16]),
+        age_recipient: [2; 32],
+        recovery_site: SiteId::from_bytes([3; 32]),
+        retired: false,
+        issuer: me,
+        seq: 6,
+        ops_seen: seen.clone(),
+        hlc: HLC,
+    };
+    let root = RootAnnouncement {
+        mesh_id,
+        domain_id: DOMAIN,
+        root_id: StorageId::from_bytes([1; 32]),
+        recovery_generation: 3,
+        ring_blob: StorageId::from_bytes([2; 32]),
+        checkpoint: StorageId::from_bytes([3; 32]),
+        issuer: me,
+        seq: 7,
+        ops_seen: seen.clone(),
+        hlc: HLC,
+    };
+    let access = AccessRecord {
+        mesh_id,
+        domain_id: DOMAIN,
+        storage_id: StorageId::from_bytes([1; 32]),
+        object_manifest_hash: ManifestHash::from_bytes([2; 32]),
+        kek_generation: 2,
+        kek_id: KEK_ID,
+        wrap_alg: 1,
+        wrap_nonce: [3; 12],
+        wrapped_dek: [4; 48],
+        dek_commitment: Dek::from_bytes([0x42; 32]).commitment(),
+        issuer: me,
+        seq: 5,
+        ops_seen: seen,
+        issued_hlc: HLC,
+    };
+    vec![
+        ("KEK record", signed(record).into()),
+        ("kit record", signed(kit).into()),
+        ("root announcement", signed(root).into()),
+        ("access record", signed(access).into()),
+    ]
+}
+
+fn tables() -> Vec<(&'static str, VerifiedEntry)> {
+    let (mesh_id, me) = (mesh(), site_key().site_id());
+    let seen = vec![RecordId::from_bytes([5; 32])];
+    let column = |field_id, name: &str, ty: &str, parent| ColumnDef {
+        field_id,
+        name: name.into(),
+        ty: ty.into(),
+        nullable: true,
+        parent,
+    };
+    let table = TableGenesis {
+        mesh_id,
+        table_id: TableId::from_bytes([1; 16]),
+        domain_id: DOMAIN,
+        schema_name: "main".into(),
+        table_name: "weather".into(),
+        class: TableClass::Append,
+        columns: vec![
+            column(1, "origin", "text", None),
+            column(2, "at", "timestamp_us", None),
+            column(3, "gusts", "list", None),
+            column(4, "element", "float64", Some(3)),
+        ],
+        identity: vec![],
+        partition: vec![1],
+        time: Some(2),
+        pruning: vec![1, 2],
+        filter_salt: [2; 16],
+        seq: 8,
+        ops_seen: seen.clone(),
+        creator: me,
+        hlc: HLC,
+    };
+    let statistics = ColumnStats {
+        field_id: 1,
+        min: Some(b"EWR".to_vec()),
+        max: Some(b"LGA".to_vec()),
+        null_count: 0,
+        min_exact: true,
+        max_exact: true,
+        has_nan: false,
+    };
+    let manifest = ObjectManifest {
+        mesh_id,
+        kind: ObjectKind::Data,
+        storage_id: StorageId::from_bytes([1; 32]),
+        table_schema: Some("main".into()),
+        table_name: Some("weather".into()),
+        schema_fingerprint: Some(table.schema_fingerprint()),
+        producer: me,
+        producer_mls_epoch: 3,
+        created_hlc: HLC,
+        row_count: 26_115,
+        exact_byte_size: 330_000,
+        partition_values: Some(PartitionValues(BTreeMap::from([("origin".into(), Some("EWR".into()))]))),
+        pruning_statistics: Some(vec![statistics]),
+        key_ref: KeyRef::from_bytes([1; 16]),
+        supersedes: vec![],
+        row_id_filter: None,
+        time_range: Some(TimeRange {
+            min: -5,
+            max: 1_700_000_000_000_000,
+            has_null_time: false,
+        }),
+        dek_commitment: DekCommitment::from_bytes([6; 32]),
+        seq: 9,
+        ops_seen: seen,
+        delete_id_filter: None,
+        delete_key_bounds: None,
+        sources: None,
+        tombstone_refs: None,
+        profile: Profile::Pme1,
+        row_set_digest: Some([7; 32]),
+        table_id: Some(TableId::from_bytes([1; 16])),
+        adopts: None,
+    };
+    vec![
+        ("table genesis", signed(table).into()),
+        ("object manifest", signed(manifest).into()),
+    ]
+}
+
+/// One valid entry of every kind.
+pub(crate) fn entries() -> Vec<(&'static str, VerifiedEntry)> {
+    membership().into_iter().chain(keys()).chain(tables()).collect()
+}
+
+pub(crate) fn ticket() -> Ticket {
+    Ticket {
+        mesh_id: mesh(),
+        inviter: site_key().site_id(),
+        addresses: vec!["127.0.0.1:4000".into(), "[::1]:4000".into()],
+        relay: Some("https://relay.example".into()),
+        invite_id: InviteId::from_bytes([1; 16]),
+        secret: InviteSecret::from_bytes([2; 32]),
+        role: Role::Reader,
+        domains: vec![DOMAIN],
+        history: History::All,
+        expires_ms: 1_700_000_000_000,
+    }
+}
+
+/// Compares with the file, or writes it when that was asked for.
+fn check(name: &str, found: &Value) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name);
+    if std::env::var_os("SOVM_WRITE_VECTORS").is_some() {
+        std::fs::write(&path, serde_json::to_string_pretty(found).unwrap() + "\n").unwrap();
+    }
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let kept: Value = serde_json::from_str(&text).unwrap();
+    for (key, value) in kept.as_object().unwrap() {
+        assert_eq!(&found[key], value, "{name}: {key}");
+    }
+    assert_eq!(
+        found.as_object().unwrap().len(),
+        kept.as_object().unwrap().len(),
+        "{name} lacks something new"
+    );
+}
+
+/// SOP-123, SOP-130: signed bytes and ids of every kind of entry, and their sealed form (DESIGN §16.4).
+#[test]
+fn entries_keep_their_bytes() {
+    let mesh = mesh();
+    let one = |(name, entry): (&str, VerifiedEntry)| {
+        let sealed = sealed::seal(entry.bytes(), &kek(), &KEK_ID, &mesh, &DOMAIN);
+        let value = json!({
+            "kind": entry.kind().as_u8(),
+            "id": entry.id().to_string(),
+            "bytes": hex(entry.bytes()),
+            "sealed_blake3": blake3::hash(&sealed).to_string(),
+        });
+        (name.to_owned(), value)
+    };
+    let mut found: serde_json::Map<String, Value> = entries().into_iter().map(one).collect();
+    found.insert("mesh".into(), json!(mesh.to_string()));
+    check("entries.json", &Value::from(found.clone()));
+
+    // The bytes in the file, not only those just made, decode and verify.
+    for (name, value) in found.iter().filter(|(name, _)| *name != "mesh") {
+        let bytes = unhex(value["bytes"].as_str().unwrap());
+        let entry = EntryIn::decode(&bytes)
+            .unwrap()
+            .verify(&mesh)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(value["id"], entry.id().to_string());
+        assert_eq!(value["kind"], entry.kind().as_u8());
+    }
+}
+
+/// The one line people paste, and blobs of a fixed key.
+#[test]
+fn tickets_and_blobs_keep_their_bytes() {
+    let blob = |len: usize| {
+        let content: Vec<u8> = (0..len).map(|at| at as u8).collect();
+        let sealed = blob::seal(&content, Dek::from_bytes([0x42; 32]), KeyRef::from_bytes([1; 16])).unwrap();
+        assert_eq!(padme(sealed.exact_byte_size), Some(sealed.bytes.len() as u64));
+        json!({ "content_len": len, "len": sealed.bytes.len(), "storage_id": sealed.storage_id.to_string() })
+    };
+    let found = json!({
+        "ticket": ticket().expose_as_text(),
+        "kek commitment": hex(&kek().commitment()),
+        "dek commitment": Dek::from_bytes([0x42; 32]).commitment().to_string(),
+        "empty blob": blob(0),
+        "small blob": blob(100),
+        "two chunks": blob(65_529),
+        "larger blob": blob(300_000),
+    });
+    check("sealed.json", &found);
+    let text = found["ticket"].as_str().unwrap();
+    assert_eq!(Ticket::parse(text).unwrap().invite_id, ticket().invite_id);
+}
+
+/// SOP-56: Padmé lengths that a few lines of Python gave, written from the paper and not from our code.
+#[test]
+fn padme_agrees_with_the_paper() {
+    let text = include_str!("../vectors/padme.json");
+    let pairs: Vec<(u64, u64)> = serde_json::from_str(text).unwrap();
+    assert!(pairs.len() > 100);
+    for (len, target) in pairs {
+        assert_eq!(padme(len), Some(target), "{len}");
+    }
+}
