@@ -282,7 +282,7 @@ impl VerifiedRead for Disk {
     }
 
     async fn read(&self, _id: StorageId, ranges: &[Range<u64>]) -> Result<Vec<VerifiedBytes>, ReadError> {
-        let one = |range: &Range<u64>| {
+        let one = |range: &Range<u64>| -> Result<VerifiedBytes, ReadError> {
             let cover = self.tree.covering(range)?;
             let read = self.bytes[cover.start as usize..cover.end as usize].to_vec();
             Ok(self

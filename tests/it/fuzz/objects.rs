@@ -98,7 +98,7 @@ fn parquet_objects() {
 
 #[test]
 fn blobs_trees_and_keys() {
-    let contents = [vec![], vec![7; 100], vec![7; 70_000]];
+    let contents = [Vec::new(), vec![7u8; 100], vec![7u8; 70_000]];
     let blobs: Vec<Vec<u8>> = contents
         .iter()
         .map(|content| blob::seal(content, sample::dek(), KEY_REF).unwrap().bytes)
