@@ -167,7 +167,9 @@ pub(crate) const STACK_BYTES: usize = 16 * 1024 * 1024;
 pub fn main(backend: &dyn Backend) -> ExitCode {
     let code = std::thread::scope(|scope| {
         // A thread of our own, since the main thread's stack is the system's choice.
-        let thread = std::thread::Builder::new().name("sovm".to_owned()).stack_size(STACK_BYTES);
+        let thread = std::thread::Builder::new()
+            .name("sovm".to_owned())
+            .stack_size(STACK_BYTES);
         match thread.spawn_scoped(scope, || execute(std::env::args_os(), backend)) {
             // The panic itself was printed by the default hook; what is left is the promised code.
             Ok(running) => running.join().unwrap_or_else(|_| ErrorKind::Bug.exit_code()),

@@ -54,7 +54,7 @@ impl<T: OpaqueBlobs> OpaqueBlobs for &T {
     }
 }
 
-/// Directories this deep are searched, so that a whole copied store can be pointed at.
+/// Directories this deep are searched, so that an export that sorts its blobs into folders can be pointed at.
 const MAX_DEPTH: usize = 4;
 
 /// A bare directory of blobs. Files named by their id (with any ending) are taken at their word until they are read; all
@@ -82,7 +82,7 @@ impl DirBlobs {
             let (path, kind) = (entry.path(), entry.file_type()?);
             if kind.is_dir() && depth < MAX_DEPTH {
                 self.scan(&path, depth + 1)?;
-            } else if kind.is_file() {
+            } else if kind.is_file() && !is_hash_tree(&path) {
                 let id = match path.file_stem().and_then(|name| name.to_str()?.parse().ok()) {
                     Some(id) => id,
                     None => hash(&path)?,
@@ -112,6 +112,12 @@ impl DirBlobs {
             source: Box::new(source),
         }
     }
+}
+
+/// Files that an object store keeps beside an object, under the same name.
+fn is_hash_tree(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    matches!(ending, Some("obao4" | "sizes4" | "bitfield"))
 }
 
 fn hash(path: &Path) -> io::Result<StorageId> {

@@ -90,8 +90,18 @@ fn wrong_key_file_opens_nothing() {
 #[test]
 fn no_passphrase_without_a_terminal() {
     let node = Node::init();
-    let output = node.command(&["status"]).env_remove("SOVM_KEY_FILE").stdin(Stdio::null()).output().unwrap();
-    assert_eq!(output.status.code(), Some(12), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = node
+        .command(&["status"])
+        .env_remove("SOVM_KEY_FILE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(12),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -112,7 +122,10 @@ fn second_process_on_one_home() {
             run.failed(11, &[&child.id().to_string()]);
             break;
         }
-        assert!(std::time::Instant::now() < deadline, "the second process never found the home in use");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the second process never found the home in use"
+        );
     }
     drop(child.stdin.take());
     child.wait().unwrap();
@@ -123,7 +136,10 @@ fn second_process_on_one_home() {
 fn tickets_that_are_none() {
     let node = Node::init();
     node.fails(&["join", "hello", "--yes"], 1, &["ticket"]);
-    let ticket = node.json(&["invite", "--role", "reader", "--no-wait"])["ticket"].as_str().unwrap().to_owned();
+    let ticket = node.json(&["invite", "--role", "reader", "--no-wait"])["ticket"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let mut typo: Vec<char> = ticket.chars().collect();
     let at = typo.len() / 2;
     typo[at] = if typo[at] == 'a' { 'b' } else { 'a' };
@@ -140,7 +156,11 @@ fn sql_that_is_wrong_or_would_change_something() {
     node.fails(&["sql", "selec 1"], 1, &["selec"]);
     node.fails(&["sql", "drop table weather"], 1, &["read"]);
     node.fails(&["sql", "copy weather to 'x.csv'"], 1, &[]);
-    node.fails(&["sql", "create external table x stored as csv location '/etc/passwd'"], 1, &[]);
+    node.fails(
+        &["sql", "create external table x stored as csv location '/etc/passwd'"],
+        1,
+        &[],
+    );
     assert!(!node.path("x.csv").exists());
 }
 

@@ -23,7 +23,9 @@ pub(crate) struct Run {
 impl Node {
     /// A directory without a node.
     pub(crate) fn empty() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// A node that a key file opens.
@@ -76,8 +78,13 @@ impl Node {
     }
 
     pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Run {
-        let mut child =
-            self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
         let writer = std::thread::spawn(move || {
@@ -92,7 +99,11 @@ impl Node {
     /// Runs a command that must succeed and gives its standard output.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let run = self.run(args);
-        assert_eq!(run.code, 0, "sovm {args:?} failed\nstdout: {}\nstderr: {}", run.stdout, run.stderr);
+        assert_eq!(
+            run.code, 0,
+            "sovm {args:?} failed\nstdout: {}\nstderr: {}",
+            run.stdout, run.stderr
+        );
         run.stdout
     }
 
@@ -111,7 +122,11 @@ impl Node {
 
     /// Rows of a statement as CSV text without the header.
     pub(crate) fn rows(&self, query: &str) -> Vec<String> {
-        self.ok(&["sql", query, "--format", "csv"]).lines().skip(1).map(str::to_owned).collect()
+        self.ok(&["sql", query, "--format", "csv"])
+            .lines()
+            .skip(1)
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Every file of the home, for scans.
@@ -132,7 +147,11 @@ impl Run {
     }
 
     pub(crate) fn failed(&self, code: i32, words: &[&str]) {
-        let Self { code: found, stdout, stderr } = self;
+        let Self {
+            code: found,
+            stdout,
+            stderr,
+        } = self;
         assert_eq!(*found, code, "stdout: {stdout}\nstderr: {stderr}");
         for word in words {
             assert!(stderr.contains(word), "{word:?} is not in: {stderr}");
@@ -157,6 +176,8 @@ pub(crate) fn weather_csv() -> Vec<u8> {
     use std::io::Read as _;
     let packed = include_bytes!("../../node/assets/weather.csv.gz");
     let mut text = Vec::new();
-    flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut text).unwrap();
+    flate2::read::GzDecoder::new(&packed[..])
+        .read_to_end(&mut text)
+        .unwrap();
     text
 }

@@ -17,7 +17,9 @@ fn expected() -> BTreeMap<String, (u64, f64)> {
             entry.2 += temp;
         }
     }
-    sums.into_iter().map(|(origin, (rows, known, sum))| (origin, (rows, sum / known as f64))).collect()
+    sums.into_iter()
+        .map(|(origin, (rows, known, sum))| (origin, (rows, sum / known as f64)))
+        .collect()
 }
 
 #[test]
@@ -47,22 +49,47 @@ fn objects_rest_encrypted() {
     let dump = node.json(&["object", "hexdump", id, "--length", "16"]);
     assert!(dump["hex"].as_str().unwrap().starts_with(&"50415245"), "{dump}");
     let size = dump["size_bytes"].as_u64().unwrap();
-    assert_eq!(sovm_object::padme::padme(size), Some(size), "the length is no Padmé length");
-    assert!(node.json(&["object", "verify", id])["objects"][0]["findings"].as_array().unwrap().is_empty());
+    assert_eq!(
+        sovm_object::padme::padme(size),
+        Some(size),
+        "the length is no Padmé length"
+    );
+    assert!(
+        node.json(&["object", "verify", id])["objects"][0]["findings"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 /// DESIGN §5: nothing a person named is in clear anywhere in the home.
 #[test]
 fn home_shows_no_planted_word() {
     let node = Node::init();
-    let words = ["plantedtable", "plantedcolumn", "plantedvalue", "planteddomain", "plantedmesh", "tester"];
+    let words = [
+        "plantedtable",
+        "plantedcolumn",
+        "plantedvalue",
+        "planteddomain",
+        "plantedmesh",
+        "tester",
+    ];
     let csv = "plantedcolumn,other\nplantedvalue,1\n".to_owned() + &"plantedvalue,2\n".repeat(1_000);
     let file = node.write("in.csv", csv);
     node.ok(&["mesh", "create", "plantedmesh"]);
     node.ok(&["domain", "create", "planteddomain"]);
     node.ok(&["ingest", "plantedtable", file.to_str().unwrap()]);
-    node.ok(&["ingest", "plantedtable2", file.to_str().unwrap(), "--domain", "planteddomain"]);
-    assert_eq!(node.rows("select count(*) from plantedtable where plantedcolumn = 'plantedvalue'"), ["1001"]);
+    node.ok(&[
+        "ingest",
+        "plantedtable2",
+        file.to_str().unwrap(),
+        "--domain",
+        "planteddomain",
+    ]);
+    assert_eq!(
+        node.rows("select count(*) from plantedtable where plantedcolumn = 'plantedvalue'"),
+        ["1001"]
+    );
     for path in node.files() {
         let bytes = std::fs::read(&path).unwrap();
         for word in words {
@@ -94,7 +121,10 @@ fn rows_of_several_ingests_add_up_and_schema_is_kept() {
     let second = node.write("b.csv", "name,id\nthree,3\n");
     node.ok(&["ingest", "t", first.to_str().unwrap()]);
     node.ok(&["ingest", "t", second.to_str().unwrap()]);
-    assert_eq!(node.rows("select id, name from t order by id"), ["1,one", "2,two", "3,three"]);
+    assert_eq!(
+        node.rows("select id, name from t order by id"),
+        ["1,one", "2,two", "3,three"]
+    );
     assert_eq!(node.rows("select count(*) from t"), ["3"]);
 }
 

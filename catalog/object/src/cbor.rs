@@ -141,7 +141,11 @@ impl<'b> Decoder<'b> {
     }
     /// An array of exactly `n` items.
     pub fn array_of(&mut self, n: u64) -> Result<(), DecodeError> {
-        if self.array()? == n { Ok(()) } else { Err(DecodeError::Malformed) }
+        if self.array()? == n {
+            Ok(())
+        } else {
+            Err(DecodeError::Malformed)
+        }
     }
     /// An unsigned integer.
     pub fn uint(&mut self) -> Result<u64, DecodeError> {
@@ -225,7 +229,10 @@ pub fn to_vec<T: Payload>(value: &T) -> Vec<u8> {
 /// Decodes a payload and proves that `bytes` is its one encoding.
 pub fn from_slice<T: Payload>(bytes: &[u8]) -> Result<T, DecodeError> {
     if bytes.len() > T::MAX_BYTES {
-        return Err(DecodeError::TooLong { len: bytes.len(), limit: T::MAX_BYTES });
+        return Err(DecodeError::TooLong {
+            len: bytes.len(),
+            limit: T::MAX_BYTES,
+        });
     }
     let mut d = Decoder::new(bytes);
     let value = T::decode(&mut d)?;
@@ -253,8 +260,20 @@ macro_rules! id_field {
 }
 
 id_field!(
-    MeshId, DomainId, SiteId, StorageId, ManifestHash, RecordId, KekId, TableId, KeyRef, InviteId, KitId, BranchId,
-    DekCommitment, SchemaFingerprint
+    MeshId,
+    DomainId,
+    SiteId,
+    StorageId,
+    ManifestHash,
+    RecordId,
+    KekId,
+    TableId,
+    KeyRef,
+    InviteId,
+    KitId,
+    BranchId,
+    DekCommitment,
+    SchemaFingerprint
 );
 
 impl Field for crate::hlc::Hlc {
@@ -378,7 +397,11 @@ impl<T: Field> Field for Nullable<T> {
         }
     }
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        if d.null()? { Ok(Self(None)) } else { T::decode(d).map(|v| Self(Some(v))) }
+        if d.null()? {
+            Ok(Self(None))
+        } else {
+            T::decode(d).map(|v| Self(Some(v)))
+        }
     }
 }
 
@@ -461,18 +484,28 @@ mod tests {
     }
 
     fn sample() -> Sample {
-        Sample { number: 300, words: vec!["a".into(), "bc".into()], maybe: None }
+        Sample {
+            number: 300,
+            words: vec!["a".into(), "bc".into()],
+            maybe: None,
+        }
     }
 
     #[test]
     fn golden_bytes() {
-        assert_eq!(hex::encode(to_vec(&sample())), "a301010219012c038261616262 63".replace(' ', ""));
+        assert_eq!(
+            hex::encode(to_vec(&sample())),
+            "a301010219012c038261616262 63".replace(' ', "")
+        );
     }
 
     /// The independent decoder of `dcbor` accepts what we write.
     #[test]
     fn dcbor_agrees() {
-        let bytes = to_vec(&Sample { maybe: Some(vec![1, 2, 3]), ..sample() });
+        let bytes = to_vec(&Sample {
+            maybe: Some(vec![1, 2, 3]),
+            ..sample()
+        });
         dcbor::CBOR::try_from_data(&bytes).expect("dcbor refused our bytes");
     }
 

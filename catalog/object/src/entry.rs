@@ -10,8 +10,8 @@ use crate::{
     hlc::Hlc,
     id::{DomainId, MeshId, RecordId, SiteId},
     record::{
-        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshGenesis, MeshName,
-        NodeBinding, ObjectManifest, RejoinOffer, RootAnnouncement, TableGenesis,
+        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshGenesis,
+        MeshName, NodeBinding, ObjectManifest, RejoinOffer, RootAnnouncement, TableGenesis,
     },
     sign::{Body, Signed, SignedIn, VerifyError, decode_envelope},
 };
@@ -150,7 +150,10 @@ entries! {
 impl EntryKind {
     /// Whether entries of this kind travel and rest under a KEK. The others are needed before any KEK is held.
     pub const fn is_sealed(self) -> bool {
-        matches!(self, Self::TableGenesis | Self::Manifest | Self::Access | Self::RootAnnouncement | Self::KitRecord)
+        matches!(
+            self,
+            Self::TableGenesis | Self::Manifest | Self::Access | Self::RootAnnouncement | Self::KitRecord
+        )
     }
 
     /// Whether entries of this kind belong to the mesh as a whole. Membership ops are told apart by their domain.

@@ -64,7 +64,11 @@ impl HlcClock {
 
     /// A fresh stamp, strictly above every stamp given before.
     pub fn tick(&mut self, now_ms: u64) -> Hlc {
-        self.last = if now_ms > self.last.millis() { Hlc::new(now_ms, 0) } else { Hlc(self.last.0 + 1) };
+        self.last = if now_ms > self.last.millis() {
+            Hlc::new(now_ms, 0)
+        } else {
+            Hlc(self.last.0 + 1)
+        };
         self.last
     }
 

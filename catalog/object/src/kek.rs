@@ -39,7 +39,9 @@ impl KekRing {
 
     /// All KEKs of one generation; forks can both mint the same number (SOP-221).
     pub fn of_generation(&self, generation: KekGeneration) -> impl Iterator<Item = (KekId, &Kek)> {
-        self.iter().filter(move |(found, ..)| *found == generation).map(|(_, id, kek)| (id, kek))
+        self.iter()
+            .filter(move |(found, ..)| *found == generation)
+            .map(|(_, id, kek)| (id, kek))
     }
 
     /// All KEKs, oldest first.
@@ -77,9 +79,9 @@ pub fn is_usable(record: &KekRecord, roster: &Roster) -> bool {
     let readers: BTreeSet<_> = roster.readers().map(|(site, _)| site).collect();
     let audience = audience(record, roster);
     audience.is_subset(&readers)
-        && roster.readers().all(|(site, history_from)| {
-            history_from <= record.generation && audience.contains(&site)
-        })
+        && roster
+            .readers()
+            .all(|(site, history_from)| history_from <= record.generation && audience.contains(&site))
 }
 
 /// The KEK that new wraps must use: the highest (generation, id) of the usable ones. None means one must be minted.
@@ -97,5 +99,10 @@ pub fn current<'a>(
 
 /// The generation a newly minted KEK gets.
 pub fn next_generation<'a>(records: impl IntoIterator<Item = &'a Signed<KekRecord>>) -> KekGeneration {
-    records.into_iter().map(|record| record.body().generation).max().unwrap_or(0) + 1
+    records
+        .into_iter()
+        .map(|record| record.body().generation)
+        .max()
+        .unwrap_or(0)
+        + 1
 }

@@ -3,23 +3,23 @@
 //! This crate knows no clock, disk, socket, database or async runtime. Everything in it is a function of its arguments,
 //! so that it can be tested byte by byte and simulated.
 
+pub mod blob;
 pub mod cbor;
 pub mod entry;
 pub mod hlc;
 pub mod id;
 pub mod kek;
+pub mod key;
 pub mod padme;
+pub mod partition;
+pub mod pme;
 pub mod record;
 pub mod roster;
+pub mod row_digest;
 pub mod seal0;
 pub mod secret;
 pub mod sign;
-pub mod verified;
-pub mod thrift;
-pub mod key;
-pub mod row_digest;
 pub mod stats;
+pub mod thrift;
 pub mod types;
-pub mod blob;
-pub mod partition;
-pub mod pme;
+pub mod verified;

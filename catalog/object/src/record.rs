@@ -54,15 +54,27 @@ use crate::{cbor::DecodeError, id::RecordId};
 /// A name people see: not empty, bounded, and without control characters that could forge a line of output.
 pub(crate) fn check_name(field: u64, name: &str) -> Result<(), DecodeError> {
     let ok = !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control);
-    if ok { Ok(()) } else { Err(DecodeError::OutOfRange(field)) }
+    if ok {
+        Ok(())
+    } else {
+        Err(DecodeError::OutOfRange(field))
+    }
 }
 
 /// Heads an author had seen: sorted, unique, bounded.
 pub(crate) fn check_ops_seen(field: u64, ops: &[RecordId]) -> Result<(), DecodeError> {
-    if ops.len() > MAX_OPS_SEEN { Err(DecodeError::OutOfRange(field)) } else { check_sorted(field, ops) }
+    if ops.len() > MAX_OPS_SEEN {
+        Err(DecodeError::OutOfRange(field))
+    } else {
+        check_sorted(field, ops)
+    }
 }
 
 /// A set in its one order.
 pub(crate) fn check_sorted<T: Ord>(field: u64, items: &[T]) -> Result<(), DecodeError> {
-    if items.is_sorted_by(|a, b| a < b) { Ok(()) } else { Err(DecodeError::OutOfRange(field)) }
+    if items.is_sorted_by(|a, b| a < b) {
+        Ok(())
+    } else {
+        Err(DecodeError::OutOfRange(field))
+    }
 }

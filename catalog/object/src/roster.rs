@@ -95,12 +95,16 @@ impl Roster {
 
     /// All members with role and history, by site.
     pub fn members(&self) -> impl Iterator<Item = (SiteId, Role, u64)> {
-        self.members.iter().map(|(site, member)| (*site, member.role, member.history_from))
+        self.members
+            .iter()
+            .map(|(site, member)| (*site, member.role, member.history_from))
     }
 
     /// Members that hold keys, with their history.
     pub fn readers(&self) -> impl Iterator<Item = (SiteId, u64)> {
-        self.members().filter(|(_, role, _)| role.reads()).map(|(site, _, history_from)| (site, history_from))
+        self.members()
+            .filter(|(_, role, _)| role.reads())
+            .map(|(site, _, history_from)| (site, history_from))
     }
 
     /// Heads of the ops known here: what a new record's `ops_seen` must say.
@@ -132,10 +136,14 @@ impl Roster {
     /// Readers added by ops not among `ops_seen` and their ancestors, whose history reaches `generation`.
     pub fn late_grants<'a>(&'a self, ops_seen: &[RecordId], generation: u64) -> impl Iterator<Item = SiteId> + 'a {
         let known = self.closure(ops_seen);
-        self.valid.iter().filter(move |id| !known.contains(id)).map(|id| &self.ops[id]).filter_map(move |op| {
-            let grants = op.kind == OpKind::Add && op.role.reads() && op.history_from <= generation;
-            grants.then_some(op.site)
-        })
+        self.valid
+            .iter()
+            .filter(move |id| !known.contains(id))
+            .map(|id| &self.ops[id])
+            .filter_map(move |op| {
+                let grants = op.kind == OpKind::Add && op.role.reads() && op.history_from <= generation;
+                grants.then_some(op.site)
+            })
     }
 
     /// Whether `author` may have written a record (SOP part 2.1): it had the right among the ops it had seen, and no removal or
@@ -151,9 +159,14 @@ impl Roster {
             // A domain's members may be judged before the op that adds them has come.
             _ => return Verdict::Refused,
         }
-        let cut = self.valid.iter().filter(|id| !seen.contains(*id)).map(|id| &self.ops[id]).filter(|op| {
-            op.site == *author && (op.kind == OpKind::Remove || (op.kind == OpKind::Role && !op.role.has(right)))
-        });
+        let cut = self
+            .valid
+            .iter()
+            .filter(|id| !seen.contains(*id))
+            .map(|id| &self.ops[id])
+            .filter(|op| {
+                op.site == *author && (op.kind == OpKind::Remove || (op.kind == OpKind::Role && !op.role.has(right)))
+            });
         match cut.map(|op| op.cut_seq).max() {
             Some(cut) if seq > cut => Verdict::Refused,
             _ => Verdict::Authorized,
@@ -178,7 +191,11 @@ impl Roster {
         order.sort_unstable();
         for (_, id) in order {
             let op = &self.ops[&id];
-            let seen = self.ancestors[&id].iter().filter(|id| self.valid.contains(*id)).copied().collect();
+            let seen = self.ancestors[&id]
+                .iter()
+                .filter(|id| self.valid.contains(*id))
+                .copied()
+                .collect();
             let allowed = match self.members_among(&seen).get(&op.issuer).map(|member| member.role) {
                 Some(Role::Admin) => true,
                 Some(Role::Recovery) => op.kind == OpKind::Add,
@@ -195,7 +212,11 @@ impl Roster {
             .filter(|id| self.ops[*id].kind != OpKind::Remove)
             .filter(|id| {
                 let op = &self.ops[*id];
-                let cut = self.valid.iter().filter(|other| !self.ancestors[*id].contains(*other)).map(|id| &self.ops[id]);
+                let cut = self
+                    .valid
+                    .iter()
+                    .filter(|other| !self.ancestors[*id].contains(*other))
+                    .map(|id| &self.ops[id]);
                 let cut = cut.filter(|other| {
                     other.site == op.issuer
                         && op.issuer != other.issuer
@@ -220,14 +241,24 @@ impl Roster {
             by_site.entry(op.site).or_default().push((*id, op));
         }
         by_site.entry(self.founder).or_default();
-        by_site.into_iter().filter_map(|(site, ops)| Some((site, self.member(&site, &ops)?))).collect()
+        by_site
+            .into_iter()
+            .filter_map(|(site, ops)| Some((site, self.member(&site, &ops)?)))
+            .collect()
     }
 
     fn member(&self, site: &SiteId, ops: &[(RecordId, &MembershipOp)]) -> Option<Member> {
-        let removes: Vec<_> = ops.iter().filter(|(_, op)| op.kind == OpKind::Remove).map(|(id, _)| *id).collect();
+        let removes: Vec<_> = ops
+            .iter()
+            .filter(|(_, op)| op.kind == OpKind::Remove)
+            .map(|(id, _)| *id)
+            .collect();
         let seen_all_removes = |id: &RecordId| removes.iter().all(|remove| self.ancestors[id].contains(remove));
-        let standing: Vec<_> =
-            ops.iter().filter(|(id, op)| op.kind != OpKind::Remove && seen_all_removes(id)).copied().collect();
+        let standing: Vec<_> = ops
+            .iter()
+            .filter(|(id, op)| op.kind != OpKind::Remove && seen_all_removes(id))
+            .copied()
+            .collect();
         let adds: Vec<_> = standing.iter().filter(|(_, op)| op.kind == OpKind::Add).collect();
         let founds = *site == self.founder && removes.is_empty();
         if adds.is_empty() && !founds {
@@ -238,7 +269,10 @@ impl Roster {
         // Concurrent decisions: the lower privilege and the shorter history hold, whoever made them.
         let role = heads.iter().map(|(_, op)| op.role).min().unwrap_or(Role::Admin);
         let history_from = adds.iter().map(|(_, op)| op.history_from).max().unwrap_or(1);
-        Some(Member { role, history_from: if founds { 1 } else { history_from } })
+        Some(Member {
+            role,
+            history_from: if founds { 1 } else { history_from },
+        })
     }
 }
 

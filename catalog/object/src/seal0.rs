@@ -60,7 +60,9 @@ pub fn seal_with_iv(
         .protected(protected_header(content_type, kid))
         .unprotected(unprotected)
         .create_ciphertext(plaintext, external_aad, |msg, aad| {
-            cipher.encrypt(&Nonce::from(iv), Payload { msg, aad }).expect("payloads are far below the GCM limit")
+            cipher
+                .encrypt(&Nonce::from(iv), Payload { msg, aad })
+                .expect("payloads are far below the GCM limit")
         })
         .build()
         .to_tagged_vec()
@@ -70,12 +72,16 @@ pub fn seal_with_iv(
 /// The protected header as the bytes a derived IV is computed over.
 pub(crate) fn protected_bytes(content_type: &str, kid: Option<&[u8]>) -> Vec<u8> {
     use coset::CborSerializable as _;
-    protected_header(content_type, kid).to_vec().expect("a header of known labels encodes")
+    protected_header(content_type, kid)
+        .to_vec()
+        .expect("a header of known labels encodes")
 }
 
 fn protected_header(content_type: &str, kid: Option<&[u8]>) -> Header {
-    let mut header =
-        HeaderBuilder::new().algorithm(iana::Algorithm::A256GCM).content_type(content_type.to_owned()).build();
+    let mut header = HeaderBuilder::new()
+        .algorithm(iana::Algorithm::A256GCM)
+        .content_type(content_type.to_owned())
+        .build();
     if let Some(kid) = kid {
         header.key_id = kid.to_vec();
     }
@@ -107,7 +113,10 @@ impl SealedIn {
                     ..Header::default()
                 },
             },
-            unprotected: Header { iv: envelope.unprotected.iv.clone(), ..Header::default() },
+            unprotected: Header {
+                iv: envelope.unprotected.iv.clone(),
+                ..Header::default()
+            },
             ciphertext: envelope.ciphertext.clone(),
         };
         match rebuilt.to_tagged_vec() {
@@ -136,7 +145,11 @@ impl SealedIn {
         self.envelope.decrypt_ciphertext(
             external_aad,
             || OpenError::Unsealed,
-            |msg, aad| cipher.decrypt(&Nonce::from(iv), Payload { msg, aad }).map_err(|_| OpenError::Unsealed),
+            |msg, aad| {
+                cipher
+                    .decrypt(&Nonce::from(iv), Payload { msg, aad })
+                    .map_err(|_| OpenError::Unsealed)
+            },
         )
     }
 }
@@ -154,7 +167,10 @@ mod tests {
         assert_eq!(opened.open(&key, "sovm/test-v1", b"ctx").unwrap(), b"secret");
         assert_eq!(opened.open(&[4; 32], "sovm/test-v1", b"ctx"), Err(OpenError::Unsealed));
         assert_eq!(opened.open(&key, "sovm/test-v1", b"other"), Err(OpenError::Unsealed));
-        assert_eq!(opened.open(&key, "sovm/other-v1", b"ctx"), Err(OpenError::WrongContentType));
+        assert_eq!(
+            opened.open(&key, "sovm/other-v1", b"ctx"),
+            Err(OpenError::WrongContentType)
+        );
     }
 
     #[test]
@@ -164,7 +180,9 @@ mod tests {
         for bit in 0..sealed.len() * 8 {
             let mut bad = sealed.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            let opened = SealedIn::decode(&bad).map_err(OpenError::from).and_then(|s| s.open(&key, "sovm/test-v1", b""));
+            let opened = SealedIn::decode(&bad)
+                .map_err(OpenError::from)
+                .and_then(|s| s.open(&key, "sovm/test-v1", b""));
             assert!(opened.is_err(), "bit {bit}");
         }
     }

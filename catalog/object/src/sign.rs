@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use coset::{
-    CoseSign1, CoseSign1Builder, Header, HeaderBuilder, ProtectedHeader, RegisteredLabel,
-    RegisteredLabelWithPrivate, TaggedCborSerializable as _, iana,
+    CoseSign1, CoseSign1Builder, Header, HeaderBuilder, ProtectedHeader, RegisteredLabel, RegisteredLabelWithPrivate,
+    TaggedCborSerializable as _, iana,
 };
 
 use crate::{
@@ -41,7 +41,11 @@ pub trait Body: Payload {
     /// `["sovm/sop", 1, content type, mesh_id, domain_id or null, author, …]`.
     fn context(&self, mesh: &MeshId) -> Vec<u8> {
         let mut e = Encoder::new();
-        e.array(6 + Self::CONTEXT_TAIL_ITEMS).text("sovm/sop").uint(1).text(Self::CONTENT_TYPE).bytes(mesh.as_bytes());
+        e.array(6 + Self::CONTEXT_TAIL_ITEMS)
+            .text("sovm/sop")
+            .uint(1)
+            .text(Self::CONTENT_TYPE)
+            .bytes(mesh.as_bytes());
         match self.domain() {
             Some(domain) => e.bytes(domain.as_bytes()),
             None => e.null(),
@@ -80,7 +84,11 @@ pub struct Signed<B> {
 
 impl<B> Clone for Signed<B> {
     fn clone(&self) -> Self {
-        Self { body: self.body.clone(), bytes: self.bytes.clone(), id: self.id }
+        Self {
+            body: self.body.clone(),
+            bytes: self.bytes.clone(),
+            id: self.id,
+        }
     }
 }
 
@@ -104,7 +112,11 @@ impl<B: Body> Signed<B> {
     }
 
     fn proven(body: B, bytes: &[u8]) -> Self {
-        Self { body: Arc::new(body), bytes: bytes.into(), id: record_id(bytes) }
+        Self {
+            body: Arc::new(body),
+            bytes: bytes.into(),
+            id: record_id(bytes),
+        }
     }
 }
 
@@ -144,8 +156,15 @@ impl<B: Body> SignedIn<B> {
     }
 
     pub(crate) fn from_envelope(envelope: CoseSign1, bytes: &[u8]) -> Result<Self, DecodeError> {
-        let payload = envelope.payload.as_deref().ok_or(DecodeError::Envelope("payload is detached"))?;
-        Ok(Self { body: cbor::from_slice(payload)?, envelope, bytes: bytes.to_vec() })
+        let payload = envelope
+            .payload
+            .as_deref()
+            .ok_or(DecodeError::Envelope("payload is detached"))?;
+        Ok(Self {
+            body: cbor::from_slice(payload)?,
+            envelope,
+            bytes: bytes.to_vec(),
+        })
     }
 
     /// What the payload claims, before anything was proved.
@@ -172,10 +191,10 @@ impl<B: Body> SignedIn<B> {
         }
         let key = ed25519_dalek::VerifyingKey::from_bytes(author.as_bytes()).map_err(|_| VerifyError::BadKey)?;
         self.envelope.verify_signature(context, |signature, message| {
-            let signature =
-                ed25519_dalek::Signature::from_slice(signature).map_err(|_| VerifyError::BadSignature)?;
+            let signature = ed25519_dalek::Signature::from_slice(signature).map_err(|_| VerifyError::BadSignature)?;
             // SOP-172: strict, so that a signature has one form only.
-            key.verify_strict(message, &signature).map_err(|_| VerifyError::BadSignature)
+            key.verify_strict(message, &signature)
+                .map_err(|_| VerifyError::BadSignature)
         })?;
         Ok(Signed::proven(self.body, &self.bytes))
     }
@@ -199,7 +218,10 @@ const ENVELOPE_BYTES: usize = 512;
 pub(crate) fn decode_envelope(bytes: &[u8], max_payload: usize) -> Result<(String, CoseSign1), DecodeError> {
     let limit = max_payload + ENVELOPE_BYTES;
     if bytes.len() > limit {
-        return Err(DecodeError::TooLong { len: bytes.len(), limit });
+        return Err(DecodeError::TooLong {
+            len: bytes.len(),
+            limit,
+        });
     }
     let envelope = CoseSign1::from_tagged_slice(bytes).map_err(|_| DecodeError::Envelope("not a tagged COSE_Sign1"))?;
     if !envelope.unprotected.is_empty() {
@@ -224,7 +246,10 @@ pub(crate) fn decode_envelope(bytes: &[u8], max_payload: usize) -> Result<(Strin
         return Err(DecodeError::Envelope("key id or signature has the wrong length"));
     }
     let rebuilt = CoseSign1 {
-        protected: ProtectedHeader { original_data: None, header: expected },
+        protected: ProtectedHeader {
+            original_data: None,
+            header: expected,
+        },
         unprotected: Header::default(),
         payload: envelope.payload.clone(),
         signature: envelope.signature.clone(),

@@ -22,7 +22,14 @@ pub(super) struct SyncArgs {
 
 impl SyncArgs {
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
-        let report = expect!(context.call(Request::Sync { wait_secs: self.wait.as_secs() }).await?, Sync);
+        let report = expect!(
+            context
+                .call(Request::Sync {
+                    wait_secs: self.wait.as_secs()
+                })
+                .await?,
+            Sync
+        );
         let shown = report.clone();
         context.show(&Response::Sync(report), |output| render(&shown, output))
     }

@@ -24,7 +24,10 @@ impl Core {
         let hlc = self.clock().tick(self.now_ms());
         let mut keys = self.keys();
         keys.cover_hlc(hlc)?;
-        Ok(Stamp { seq: keys.next_seq()?, hlc })
+        Ok(Stamp {
+            seq: keys.next_seq()?,
+            hlc,
+        })
     }
 
     /// Signs a body as this node, for the mesh it is in.
@@ -34,7 +37,11 @@ impl Core {
 
     /// Heads of the membership ops known in the mesh or a domain.
     pub(super) fn heads(&self, domain: Option<DomainId>) -> Result<Vec<RecordId>, ApiError> {
-        Ok(self.read()?.roster(domain.into())?.map(|roster| roster.heads()).unwrap_or_default())
+        Ok(self
+            .read()?
+            .roster(domain.into())?
+            .map(|roster| roster.heads())
+            .unwrap_or_default())
     }
 
     /// The KEK new entries of a domain travel and are wrapped under (`mls.md` R5).
@@ -44,15 +51,30 @@ impl Core {
         let records = snapshot.kek_records(domain)?;
         let current = roster.and_then(|roster| kek::current(records.iter(), &roster));
         let Some((generation, kek_id)) = current else {
-            return Err(ApiError::new(ErrorKind::Refused, "this domain has no key that all of its members hold yet")
-                .safe("nothing was published")
-                .next("sovm status; the next contact with an admin's device brings the key"));
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                "this domain has no key that all of its members hold yet",
+            )
+            .safe("nothing was published")
+            .next("sovm status; the next contact with an admin's device brings the key"));
         };
-        if self.keys().domain(domain).and_then(|keys| keys.ring.get(&kek_id)).is_none() {
-            return Err(ApiError::new(ErrorKind::Refused, format!("this node does not hold key {generation} of the domain yet"))
-                .safe("nothing was published")
-                .next("sovm sync, then repeat the command"));
+        if self
+            .keys()
+            .domain(domain)
+            .and_then(|keys| keys.ring.get(&kek_id))
+            .is_none()
+        {
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!("this node does not hold key {generation} of the domain yet"),
+            )
+            .safe("nothing was published")
+            .next("sovm sync, then repeat the command"));
         }
-        Ok(SealedUnder { domain: *domain, generation, kek_id })
+        Ok(SealedUnder {
+            domain: *domain,
+            generation,
+            kek_id,
+        })
     }
 }

@@ -14,7 +14,10 @@ use crate::{
 
 /// The mesh as reports show it.
 pub(super) fn mesh_info(rows: &impl catalog::Read, mesh: MeshId) -> Result<MeshInfo, ApiError> {
-    Ok(MeshInfo { mesh_id: mesh.to_string(), name: rows.mesh_name()? })
+    Ok(MeshInfo {
+        mesh_id: mesh.to_string(),
+        name: rows.mesh_name()?,
+    })
 }
 
 /// An error with its causes, as one sentence.
@@ -36,7 +39,10 @@ pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<std::io::Error>()
-            && matches!(io.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+            && matches!(
+                io.kind(),
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+            )
         {
             return true;
         }
@@ -46,7 +52,11 @@ pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn storage(error: &(dyn Error + 'static)) -> ApiError {
-    let kind = if is_full(error) { ErrorKind::DiskFull } else { ErrorKind::Storage };
+    let kind = if is_full(error) {
+        ErrorKind::DiskFull
+    } else {
+        ErrorKind::Storage
+    };
     ApiError::new(kind, chain(error)).safe("nothing was half published; what is stored stays readable")
 }
 

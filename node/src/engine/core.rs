@@ -11,7 +11,10 @@ use sovm_object::{
     hlc::HlcClock,
     id::{DomainId, MeshId, SiteId},
 };
-use sovm_recovery::{SecretString, keystore::{CatalogueAge, Fallback, Incarnation, KeyFile, KeyStore, Unlock}};
+use sovm_recovery::{
+    SecretString,
+    keystore::{CatalogueAge, Fallback, Incarnation, KeyFile, KeyStore, Unlock},
+};
 
 use super::{mls_rows::RowKeys, network::Network};
 use crate::{
@@ -75,11 +78,7 @@ pub(super) fn fresh_lock_of(unlock: config::Unlock) -> Result<Unlock, ApiError> 
 
 impl Core {
     /// Opens everything. `name` is what a node that is made now is called.
-    pub(super) async fn open(
-        home: &Home,
-        unlock: &Unlock,
-        name: Option<&str>,
-    ) -> Result<Self, ApiError> {
+    pub(super) async fn open(home: &Home, unlock: &Unlock, name: Option<&str>) -> Result<Self, ApiError> {
         let config = Config::load(home)?;
         let (mut keys, report) = KeyStore::open(home.path())?.unlock(unlock, Fallback::Refuse)?;
         let mut warnings = Vec::new();
@@ -127,7 +126,9 @@ impl Core {
 
     /// Milliseconds since 1970 by this device's clock.
     pub(super) fn now_ms(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as u64)
     }
 
     /// The mesh this node is in.
@@ -200,14 +201,21 @@ impl Core {
             [one] => return Ok(one.genesis.domain_id),
             [] => {}
             _ => {
-                return Err(ApiError::new(ErrorKind::BadInput, format!("two domains are called {wanted}"))
-                    .next("name one by its id: sovm domain list"));
+                return Err(
+                    ApiError::new(ErrorKind::BadInput, format!("two domains are called {wanted}"))
+                        .next("name one by its id: sovm domain list"),
+                );
             }
         }
-        let by_id: Vec<_> = domains.iter().filter(|domain| domain.genesis.domain_id.to_string().starts_with(wanted)).collect();
+        let by_id: Vec<_> = domains
+            .iter()
+            .filter(|domain| domain.genesis.domain_id.to_string().starts_with(wanted))
+            .collect();
         match by_id.as_slice() {
             [one] if wanted.len() >= 4 => Ok(one.genesis.domain_id),
-            _ => Err(ApiError::new(ErrorKind::NotFound, format!("no domain is called {wanted}")).next("sovm domain list")),
+            _ => Err(
+                ApiError::new(ErrorKind::NotFound, format!("no domain is called {wanted}")).next("sovm domain list"),
+            ),
         }
     }
 }

@@ -20,12 +20,7 @@ use super::{
     core::{Core, fresh_lock_of, lock_of},
     service::check_display_name,
 };
-use crate::{
-    api::InitReport,
-    cli::InitOptions,
-    config::Home,
-    error::ApiError,
-};
+use crate::{api::InitReport, cli::InitOptions, config::Home, error::ApiError};
 
 /// Name of the domain every node founds.
 pub(super) const FIRST_DOMAIN: &str = "main";
@@ -79,7 +74,9 @@ impl Core {
     /// This device's own name.
     pub(super) fn node_name(&self) -> Result<String, ApiError> {
         let stored = self.read()?.meta(META_NODE_NAME)?;
-        Ok(stored.and_then(|name| String::from_utf8(name).ok()).unwrap_or_else(|| self.me.fmt_short()))
+        Ok(stored
+            .and_then(|name| String::from_utf8(name).ok())
+            .unwrap_or_else(|| self.me.fmt_short()))
     }
 }
 
@@ -101,7 +98,11 @@ impl Core {
             return Ok(());
         }
         let stamp = self.stamp()?;
-        let genesis = MeshGenesis { founder: self.me, nonce: random(), created: stamp.hlc };
+        let genesis = MeshGenesis {
+            founder: self.me,
+            nonce: random(),
+            created: stamp.hlc,
+        };
         let genesis = Signed::sign(genesis, self.keys().site_key(), &MeshGenesis::CONTEXT_MESH);
         let mesh = mesh_id_of(&genesis);
         self.set_mesh(mesh);
@@ -139,9 +140,16 @@ impl Core {
     /// The key that signs for this node inside its groups.
     pub(super) fn mls_key(&self) -> Result<MlsKey, ApiError> {
         let keys = self.keys();
-        let stored = keys.contents().mls_keys.last().ok_or_else(|| ApiError::bug("a key store without an MLS key"))?;
-        let seed: &[u8; 32] =
-            stored.private.as_slice().try_into().map_err(|_| ApiError::bug("an MLS key of another length"))?;
+        let stored = keys
+            .contents()
+            .mls_keys
+            .last()
+            .ok_or_else(|| ApiError::bug("a key store without an MLS key"))?;
+        let seed: &[u8; 32] = stored
+            .private
+            .as_slice()
+            .try_into()
+            .map_err(|_| ApiError::bug("an MLS key of another length"))?;
         Ok(MlsKey::from_seed(seed))
     }
 
@@ -164,13 +172,23 @@ impl Core {
         let (mls, view) = self.mls_step(|mls| mls.create_group(&group_id, self.me, &key))?;
         let kek_record = self.sign_kek(&domain, 1, kek_id, &kek, vec![self.me], Vec::new())?;
         let claim = self.sign_claim(&domain, &view)?;
-        Ok(DomainDraft { domain, genesis, kek_record, claim, mls, kek: Some(kek) })
+        Ok(DomainDraft {
+            domain,
+            genesis,
+            kek_record,
+            claim,
+            mls,
+            kek: Some(kek),
+        })
     }
 
     /// Puts a drafted domain into a step. Its key is durable before the step is: a KEK record without its key helps nobody.
     pub(super) fn store_domain(&self, txn: &mut Txn, mut draft: DomainDraft, now_ms: u64) -> Result<(), ApiError> {
         let kek_id = draft.kek_record.body().kek_id;
-        let kek = draft.kek.take().ok_or_else(|| ApiError::bug("a domain drafted twice"))?;
+        let kek = draft
+            .kek
+            .take()
+            .ok_or_else(|| ApiError::bug("a domain drafted twice"))?;
         self.keys().update(|contents| {
             let keys = contents.domain_mut(draft.domain);
             keys.ring.insert(1, kek_id, kek);
@@ -232,7 +250,8 @@ pub(super) fn random<const N: usize>() -> [u8; N] {
 
 /// The machine's own name, for devices whose owner gave none.
 pub(super) fn machine_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    let name =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
     let name = name.unwrap_or_default().trim().to_owned();
     if name.is_empty() { "device".to_owned() } else { name }
 }

@@ -24,7 +24,10 @@ impl<R: Read> MlsRows for SealedRows<'_, R> {
         let Some(sealed) = self.rows.mls(key).map_err(RowsError::new)? else {
             return Ok(None);
         };
-        let opened = self.keys.open(key, &sealed).ok_or_else(|| RowsError::new(RowUnreadable))?;
+        let opened = self
+            .keys
+            .open(key, &sealed)
+            .ok_or_else(|| RowsError::new(RowUnreadable))?;
         Ok(Some(opened.to_vec()))
     }
 }
@@ -36,7 +39,10 @@ impl Core {
         run: impl FnOnce(&Mls<'_>) -> Result<T, MlsError>,
     ) -> Result<(MlsWrites, T), ApiError> {
         let snapshot = self.read()?;
-        let rows = SealedRows { rows: &snapshot, keys: self.row_keys() };
+        let rows = SealedRows {
+            rows: &snapshot,
+            keys: self.row_keys(),
+        };
         Ok(mls::step(&rows, run)?)
     }
 

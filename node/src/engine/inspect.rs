@@ -16,8 +16,8 @@ use sovm_object::{
 use super::{core::Core, source::describe};
 use crate::{
     api::{
-        ColumnBounds, HexdumpReport, ObjectKeyReport, ObjectListReport, ObjectReport, ObjectState, ObjectSummary, VerifyReport,
-        VerifyResult,
+        ColumnBounds, HexdumpReport, ObjectKeyReport, ObjectListReport, ObjectReport, ObjectState, ObjectSummary,
+        VerifyReport, VerifyResult,
     },
     error::{ApiError, ErrorKind},
 };
@@ -48,7 +48,10 @@ impl Core {
                 let table = snapshot.find_table(None, name)?.genesis;
                 let keys = self.keys();
                 let none = KekRing::default();
-                snapshot.objects(&table.table_id, keys.domain(&table.domain_id).map_or(&none, |keys| &keys.ring))?
+                snapshot.objects(
+                    &table.table_id,
+                    keys.domain(&table.domain_id).map_or(&none, |keys| &keys.ring),
+                )?
             }
             None => self.all_objects(&snapshot)?,
         };
@@ -70,7 +73,10 @@ impl Core {
         snapshot: &Snapshot,
         held: &sovm_mesh::net::store::Durable,
     ) -> Result<ObjectSummary, ApiError> {
-        let kind = snapshot.object(&held.id(), &KekRing::default())?.first().map(|view| kind_word(view.kind).to_owned());
+        let kind = snapshot
+            .object(&held.id(), &KekRing::default())?
+            .first()
+            .map(|view| kind_word(view.kind).to_owned());
         Ok(ObjectSummary {
             storage_id: held.id().to_string(),
             kind,
@@ -88,15 +94,21 @@ impl Core {
             return Ok(id);
         }
         let all = self.list_objects(None).await?.objects;
-        let found: Vec<_> = all.iter().filter(|object| object.storage_id.starts_with(text)).collect();
+        let found: Vec<_> = all
+            .iter()
+            .filter(|object| object.storage_id.starts_with(text))
+            .collect();
         match (text.len() >= 4, found.as_slice()) {
             (true, [one]) => one.storage_id.parse().map_err(ApiError::bug),
-            (true, []) | (false, _) => {
-                Err(ApiError::new(ErrorKind::NotFound, format!("no object here has an id that begins with {text}"))
-                    .next("sovm object list; give at least four digits"))
-            }
-            (true, _) => Err(ApiError::new(ErrorKind::BadInput, format!("{text} is the beginning of several ids"))
-                .next("give more digits: sovm object list")),
+            (true, []) | (false, _) => Err(ApiError::new(
+                ErrorKind::NotFound,
+                format!("no object here has an id that begins with {text}"),
+            )
+            .next("sovm object list; give at least four digits")),
+            (true, _) => Err(
+                ApiError::new(ErrorKind::BadInput, format!("{text} is the beginning of several ids"))
+                    .next("give more digits: sovm object list"),
+            ),
         }
     }
 
@@ -145,11 +157,17 @@ impl Core {
         let grants = snapshot.access_records(&id)?;
         let first = grants.first();
         let domain = match first {
-            Some(grant) => snapshot.domains()?.into_iter().find(|domain| domain.genesis.domain_id == grant.domain_id),
+            Some(grant) => snapshot
+                .domains()?
+                .into_iter()
+                .find(|domain| domain.genesis.domain_id == grant.domain_id),
             None => None,
         };
         let mut statistics = Vec::new();
-        let table = snapshot.tables()?.into_iter().find(|table| Some(table.genesis.table_id) == manifest.table_id);
+        let table = snapshot
+            .tables()?
+            .into_iter()
+            .find(|table| Some(table.genesis.table_id) == manifest.table_id);
         if let Some(table) = table {
             let columns = columns_of_defs(&table.genesis.columns).map_err(ApiError::bug)?;
             for bounds in manifest.pruning_statistics.iter().flatten() {
@@ -193,26 +211,42 @@ impl Core {
         let end = size.min(start.saturating_add(length.min(MAX_HEXDUMP_BYTES)));
         let mut hex = String::new();
         if start < end {
-            for part in VerifiedRead::read(&self.blobs, id, &[start..end]).await.map_err(|error| read_error(&id, &error))? {
+            for part in VerifiedRead::read(&self.blobs, id, &[start..end])
+                .await
+                .map_err(|error| read_error(&id, &error))?
+            {
                 hex.push_str(&hex::encode(&part[..]));
             }
         }
-        Ok(HexdumpReport { storage_id: id.to_string(), offset: start, size_bytes: size, hex })
+        Ok(HexdumpReport {
+            storage_id: id.to_string(),
+            offset: start,
+            size_bytes: size,
+            hex,
+        })
     }
 
     async fn proven_size(&self, id: StorageId) -> Result<u64, ApiError> {
         if !self.blobs.has(id).await? {
-            return Err(ApiError::new(ErrorKind::NotFound, format!("the bytes of {} are not here", id.fmt_short()))
-                .next("sovm object list"));
+            return Err(ApiError::new(
+                ErrorKind::NotFound,
+                format!("the bytes of {} are not here", id.fmt_short()),
+            )
+            .next("sovm object list"));
         }
-        VerifiedRead::size(&self.blobs, id).await.map_err(|error| read_error(&id, &error))
+        VerifiedRead::size(&self.blobs, id)
+            .await
+            .map_err(|error| read_error(&id, &error))
     }
 
     /// `object key`.
     pub(super) async fn object_key(&self, text: &str) -> Result<ObjectKeyReport, ApiError> {
         let id = self.resolve_object(text).await?;
         let dek = self.find_dek(&id)?;
-        Ok(ObjectKeyReport { storage_id: id.to_string(), dek_hex: hex::encode(dek.expose_for_sealing()) })
+        Ok(ObjectKeyReport {
+            storage_id: id.to_string(),
+            dek_hex: hex::encode(dek.expose_for_sealing()),
+        })
     }
 
     /// An object's DEK through any domain of this node.
@@ -240,7 +274,10 @@ impl Core {
         if ids.is_empty() {
             wanted = self.blobs.list().await?.iter().map(|object| object.id()).collect();
         }
-        let mut report = VerifyReport { objects: Vec::new(), bytes: 0 };
+        let mut report = VerifyReport {
+            objects: Vec::new(),
+            bytes: 0,
+        };
         for id in wanted {
             let result = self.verify_object(id).await?;
             report.bytes += result.bytes;
@@ -250,7 +287,11 @@ impl Core {
     }
 
     async fn verify_object(&self, id: StorageId) -> Result<VerifyResult, ApiError> {
-        let mut result = VerifyResult { storage_id: id.to_string(), findings: Vec::new(), bytes: 0 };
+        let mut result = VerifyResult {
+            storage_id: id.to_string(),
+            findings: Vec::new(),
+            bytes: 0,
+        };
         if !self.blobs.has(id).await? {
             result.findings.push("its bytes are not here".to_owned());
             return Ok(result);
@@ -276,7 +317,9 @@ impl Core {
         let dek = match self.find_dek(&id) {
             Ok(dek) => dek,
             Err(error) => {
-                result.findings.push(format!("the ciphertext is whole; it was not decrypted: {error}"));
+                result
+                    .findings
+                    .push(format!("the ciphertext is whole; it was not decrypted: {error}"));
                 return Ok(result);
             }
         };
@@ -297,21 +340,37 @@ impl Core {
         dek: &sovm_object::secret::Dek,
         manifest: &sovm_object::record::ObjectManifest,
     ) -> Result<Vec<String>, String> {
-        let footer = Footer::open(&self.blobs, id, dek, OpenOptions::default()).await.map_err(|error| error.to_string())?;
-        let claims = Claims { key_ref: Some(manifest.key_ref), exact_byte_size: Some(manifest.exact_byte_size) };
-        let findings = footer.audit(&claims).iter().map(|finding| finding.to_string()).collect();
+        let footer = Footer::open(&self.blobs, id, dek, OpenOptions::default())
+            .await
+            .map_err(|error| error.to_string())?;
+        let claims = Claims {
+            key_ref: Some(manifest.key_ref),
+            exact_byte_size: Some(manifest.exact_byte_size),
+        };
+        let findings = footer
+            .audit(&claims)
+            .iter()
+            .map(|finding| finding.to_string())
+            .collect();
         let projection = footer.project_all();
         let mut rows = 0;
         for group in 0..footer.row_groups() {
             let plan = footer.plan(&[group], &projection).map_err(|error| error.to_string())?;
-            let chunks = VerifiedRead::read(&self.blobs, id, plan.ranges()).await.map_err(|error| error.to_string())?;
-            let batches = footer.decode(&plan, chunks, Default::default()).map_err(|error| error.to_string())?;
+            let chunks = VerifiedRead::read(&self.blobs, id, plan.ranges())
+                .await
+                .map_err(|error| error.to_string())?;
+            let batches = footer
+                .decode(&plan, chunks, Default::default())
+                .map_err(|error| error.to_string())?;
             for batch in batches {
                 rows += batch.map_err(|error| error.to_string())?.num_rows() as u64;
             }
         }
         if rows != manifest.row_count {
-            return Err(format!("it holds {rows} rows and its manifest states {}", manifest.row_count));
+            return Err(format!(
+                "it holds {rows} rows and its manifest states {}",
+                manifest.row_count
+            ));
         }
         Ok(findings)
     }
@@ -332,18 +391,28 @@ fn summary(view: &ObjectView) -> ObjectSummary {
         kind: Some(kind_word(view.kind).to_owned()),
         table,
         state,
-        size_bytes: view.bytes.filter(|bytes| bytes.state == ByteState::Available).map(|bytes| bytes.size),
+        size_bytes: view
+            .bytes
+            .filter(|bytes| bytes.state == ByteState::Available)
+            .map(|bytes| bytes.size),
         rows_stated: manifest.map(|manifest| manifest.row_count),
         created_ms: manifest.map(|manifest| Hlc::millis(manifest.created_hlc)),
     }
 }
 
 fn unknown(id: &StorageId) -> ApiError {
-    ApiError::new(ErrorKind::NotFound, format!("this node knows nothing of object {}", id.fmt_short())).next("sovm object list")
+    ApiError::new(
+        ErrorKind::NotFound,
+        format!("this node knows nothing of object {}", id.fmt_short()),
+    )
+    .next("sovm object list")
 }
 
 pub(super) fn read_error(id: &StorageId, error: &ReadError) -> ApiError {
-    ApiError::new(ErrorKind::Integrity, format!("object {}: {}", id.fmt_short(), super::convert::chain(error)))
-        .safe("no byte that was not verified was given out")
-        .next(format!("sovm object verify {}", id.fmt_short()))
+    ApiError::new(
+        ErrorKind::Integrity,
+        format!("object {}: {}", id.fmt_short(), super::convert::chain(error)),
+    )
+    .safe("no byte that was not verified was given out")
+    .next(format!("sovm object verify {}", id.fmt_short()))
 }

@@ -45,7 +45,12 @@ impl RowKeys {
         let file = match std::fs::read(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let keys = Self { path, sealing, current: fresh_key(), outgoing: None };
+                let keys = Self {
+                    path,
+                    sealing,
+                    current: fresh_key(),
+                    outgoing: None,
+                };
                 keys.store()?;
                 return Ok(keys);
             }
@@ -64,7 +69,12 @@ impl RowKeys {
             len if len == 2 * KEY_BYTES => (key(&plain[..KEY_BYTES]), key(&plain[KEY_BYTES..])),
             _ => (None, None),
         };
-        Ok(Self { current: current.ok_or_else(damaged)?, outgoing, path, sealing })
+        Ok(Self {
+            current: current.ok_or_else(damaged)?,
+            outgoing,
+            path,
+            sealing,
+        })
     }
 
     /// Draws a new key for all rows and stores it beside the old one. Rows sealed from now on use it.
@@ -121,14 +131,19 @@ fn seal(key: &[u8; 32], aad: &[u8], msg: &[u8]) -> Vec<u8> {
     let mut nonce = [0; NONCE_BYTES];
     rand::rng().fill_bytes(&mut nonce);
     let cipher = Aes256Gcm::new(key.into());
-    let sealed = cipher.encrypt(&Nonce::from(nonce), Payload { msg, aad }).expect("rows are far below the GCM limit");
+    let sealed = cipher
+        .encrypt(&Nonce::from(nonce), Payload { msg, aad })
+        .expect("rows are far below the GCM limit");
     [&nonce[..], &sealed].concat()
 }
 
 fn open(key: &[u8; 32], aad: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let (nonce, msg) = sealed.split_first_chunk::<NONCE_BYTES>()?;
     let cipher = Aes256Gcm::new(key.into());
-    cipher.decrypt(&Nonce::from(*nonce), Payload { msg, aad }).ok().map(Zeroizing::new)
+    cipher
+        .decrypt(&Nonce::from(*nonce), Payload { msg, aad })
+        .ok()
+        .map(Zeroizing::new)
 }
 
 #[cfg(test)]

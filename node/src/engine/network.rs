@@ -80,7 +80,12 @@ struct Allowed {
 impl Allow {
     fn set(&self, members: BTreeMap<SiteId, Role>) -> Vec<SiteId> {
         let mut allowed = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let gone = allowed.members.keys().filter(|site| !members.contains_key(site)).copied().collect();
+        let gone = allowed
+            .members
+            .keys()
+            .filter(|site| !members.contains_key(site))
+            .copied()
+            .collect();
         allowed.members = members;
         gone
     }
@@ -90,7 +95,12 @@ impl Allow {
     }
 
     pub(super) fn role(&self, site: &SiteId) -> Option<Role> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).members.get(site).copied()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .members
+            .get(site)
+            .copied()
     }
 }
 
@@ -170,7 +180,11 @@ impl Core {
         let relays = self.config.network.relays.clone();
         let mut config = EndpointConfig {
             loopback_only: !wanted.is_empty() && wanted.iter().all(|address| address.ip().is_loopback()),
-            relay: if relays.is_empty() { Relay::Disabled } else { Relay::Custom(relays) },
+            relay: if relays.is_empty() {
+                Relay::Disabled
+            } else {
+                Relay::Custom(relays)
+            },
             bind: wanted.clone(),
             ..EndpointConfig::default()
         };
@@ -180,7 +194,10 @@ impl Core {
             config.bind = if wanted.is_empty() {
                 vec![SocketAddr::from(([0, 0, 0, 0], port))]
             } else {
-                wanted.iter().map(|address| SocketAddr::new(address.ip(), port)).collect()
+                wanted
+                    .iter()
+                    .map(|address| SocketAddr::new(address.ip(), port))
+                    .collect()
             };
             if let Ok(endpoint) = MeshEndpoint::bind(&config, key, allow.clone()).await {
                 return Ok(endpoint);
@@ -238,9 +255,11 @@ impl Core {
         let snapshot = self.read()?;
         let members: BTreeMap<_, _> = match snapshot.roster(Scope::Mesh)? {
             // A device that was removed itself talks to nobody any more.
-            Some(roster) if roster.role(&self.me).is_some() => {
-                roster.members().filter(|(site, ..)| *site != self.me).map(|(site, role, _)| (site, role)).collect()
-            }
+            Some(roster) if roster.role(&self.me).is_some() => roster
+                .members()
+                .filter(|(site, ..)| *site != self.me)
+                .map(|(site, role, _)| (site, role))
+                .collect(),
             _ => BTreeMap::new(),
         };
         for gone in network.allow.set(members) {
@@ -276,7 +295,9 @@ impl Core {
             return (false, None);
         };
         let peers = network.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        peers.get(site).map_or((false, None), |peer| (peer.online, peer.last_seen_ms))
+        peers
+            .get(site)
+            .map_or((false, None), |peer| (peer.online, peer.last_seen_ms))
     }
 
     /// Bytes here of an object that is being fetched.
@@ -284,7 +305,13 @@ impl Core {
         let Some(network) = self.net.get() else {
             return 0;
         };
-        network.partly.lock().unwrap_or_else(PoisonError::into_inner).get(id).copied().unwrap_or(0)
+        network
+            .partly
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Peers and traffic, for `status`.
@@ -293,8 +320,13 @@ impl Core {
             return Ok((Vec::new(), NOTHING_MOVED));
         };
         let bindings = snapshot.bindings()?;
-        let live: BTreeMap<_, _> =
-            network.net.endpoint().peers().into_iter().map(|status| (status.site, status)).collect();
+        let live: BTreeMap<_, _> = network
+            .net
+            .endpoint()
+            .peers()
+            .into_iter()
+            .map(|status| (status.site, status))
+            .collect();
         let mut peers = Vec::new();
         if let Some(roster) = snapshot.roster(Scope::Mesh)? {
             for (site, role, _) in roster.members() {

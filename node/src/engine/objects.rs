@@ -122,7 +122,13 @@ impl ObjectWriter {
         Ok(Open {
             encoder: Encoder::new(self.schema.clone(), EncodeOptions::default()).map_err(failed)?,
             statistics: StatsBuilder::new(&pruning).map_err(failed)?,
-            time_range: self.time.as_ref().and_then(column).map(TimeRangeBuilder::new).transpose().map_err(failed)?,
+            time_range: self
+                .time
+                .as_ref()
+                .and_then(column)
+                .map(TimeRangeBuilder::new)
+                .transpose()
+                .map_err(failed)?,
             digest: RowSetDigest::from_bytes([0; 32]),
         })
     }
@@ -130,6 +136,9 @@ impl ObjectWriter {
 
 /// SOP-109: rows that cannot be encrypted are not published in another way.
 fn failed(error: impl std::error::Error) -> ApiError {
-    ApiError::new(ErrorKind::Failed, format!("the rows could not be made into an object: {}", chain(&error)))
-        .safe("nothing was published")
+    ApiError::new(
+        ErrorKind::Failed,
+        format!("the rows could not be made into an object: {}", chain(&error)),
+    )
+    .safe("nothing was published")
 }

@@ -128,7 +128,10 @@ impl Core {
             bad_rows: read.bad_rows,
             input_bytes: input_bytes.load(Ordering::Relaxed),
             output_bytes: ready.iter().map(|object| object.size).sum(),
-            objects: ready.iter().map(|object| object.manifest.body().storage_id.to_string()).collect(),
+            objects: ready
+                .iter()
+                .map(|object| object.manifest.body().storage_id.to_string())
+                .collect(),
             elapsed_ms: begun.elapsed().as_millis() as u64,
         })
     }
@@ -144,12 +147,19 @@ impl Core {
         input_bytes: &Arc<AtomicU64>,
     ) -> Result<Read, ApiError> {
         let inputs = match (request.files.is_empty(), exchange.input) {
-            (true, Some(reader)) => vec![Input::Stream { name: "standard input".to_owned(), reader }],
+            (true, Some(reader)) => vec![Input::Stream {
+                name: "standard input".to_owned(),
+                reader,
+            }],
             _ => request.files.iter().cloned().map(Input::File).collect(),
         };
         // Spooled input lies under the home, encrypted, so that the disk reserve and the home's permissions hold for it too.
         let spool_dir = self.home.path().to_owned();
-        let mut source = Source::open(SourceSpec { inputs, format: request.format.map(Format::from), spool_dir })?;
+        let mut source = Source::open(SourceSpec {
+            inputs,
+            format: request.format.map(Format::from),
+            spool_dir,
+        })?;
         let options = Options {
             null_words: request.nulls.clone(),
             delimiter: (request.format == Some(InputFormat::Tsv)).then_some(b'\t'),
@@ -164,7 +174,10 @@ impl Core {
                     None => source.infer(&options)?,
                 };
                 let signed = self.sign_table(&request.table, domain, &columns, None)?;
-                Target { genesis: signed.body().clone(), signed: Some(signed) }
+                Target {
+                    genesis: signed.body().clone(),
+                    signed: Some(signed),
+                }
             }
         };
         let mut writer = ObjectWriter::new(&target.genesis)?;
@@ -181,12 +194,20 @@ impl Core {
         if let Some(object) = writer.finish()? {
             made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
         }
-        Ok(Read { bad_rows: batches.skipped().rows })
+        Ok(Read {
+            bad_rows: batches.skipped().rows,
+        })
     }
 
     /// Makes one object durable and signs what it is. Nobody sees it yet.
     async fn make_durable(&self, table: &TableGenesis, object: Finished) -> Result<Ready, ApiError> {
-        let Finished { sealed, dek, statistics, time_range, digest } = object;
+        let Finished {
+            sealed,
+            dek,
+            statistics,
+            time_range,
+            digest,
+        } = object;
         let durable = self.blobs.publish(sealed.bytes.clone(), sealed.storage_id).await?;
         let ops_seen = self.heads(Some(table.domain_id))?;
         let stamp = self.stamp()?;
@@ -220,7 +241,11 @@ impl Core {
             table_id: Some(table.table_id),
             adopts: None,
         });
-        Ok(Ready { manifest, dek, size: durable.size() })
+        Ok(Ready {
+            manifest,
+            dek,
+            size: durable.size(),
+        })
     }
 
     /// The one transaction that makes everything visible. Right and key are looked at again here, since both may have changed
@@ -240,8 +265,13 @@ impl Core {
         for (object, grant) in ready.iter().zip(grants) {
             entries.push(object.manifest.clone().into());
             entries.push(grant.into());
-            txn.byte_event(&object.manifest.body().storage_id, ByteEvent::Arrived, Some(object.size), now_ms)
-                .map_err(ApiError::bug)?;
+            txn.byte_event(
+                &object.manifest.body().storage_id,
+                ByteEvent::Arrived,
+                Some(object.size),
+                now_ms,
+            )
+            .map_err(ApiError::bug)?;
         }
         for entry in &entries {
             txn.admit(entry.clone(), Some(kek), now_ms)?;
@@ -251,7 +281,9 @@ impl Core {
             let state = sovm_catalog::Read::entry_state(&txn, &entry.id())?;
             if !state.is_some_and(sovm_catalog::EntryState::is_accepted) {
                 let state = state.map_or_else(|| "unknown".to_owned(), |state| state.to_string());
-                return Err(ApiError::bug(format_args!("an entry of our own would not count: {state}")));
+                return Err(ApiError::bug(format_args!(
+                    "an entry of our own would not count: {state}"
+                )));
             }
         }
         self.save(txn)?;
@@ -283,7 +315,9 @@ impl Core {
         let record = {
             let keys = self.keys();
             let ring = keys.domain(&kek.domain).map(|keys| &keys.ring);
-            let key = ring.and_then(|ring| ring.get(&kek.kek_id)).ok_or_else(|| ApiError::bug("a KEK that is gone"))?;
+            let key = ring
+                .and_then(|ring| ring.get(&kek.kek_id))
+                .ok_or_else(|| ApiError::bug("a KEK that is gone"))?;
             AccessRecord::wrap(grant, dek, key)
         };
         Ok(self.sign(record))

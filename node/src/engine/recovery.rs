@@ -20,10 +20,7 @@ use sovm_recovery::{
 };
 
 pub(super) use self::{drill::last_drill, restore::recover};
-use super::{
-    core::Core,
-    network::OpDraft,
-};
+use super::{core::Core, network::OpDraft};
 use crate::{
     api::{CheckpointInfo, CheckpointReport, KitReport},
     error::{ApiError, ErrorKind},
@@ -73,7 +70,10 @@ impl Core {
         // A kit opens ring blobs that were written for it, so one is written now.
         let written = self.write_checkpoint(&domain).await?;
         let snapshot = self.read()?;
-        let view = snapshot.domains()?.into_iter().find(|view| view.genesis.domain_id == domain);
+        let view = snapshot
+            .domains()?
+            .into_iter()
+            .find(|view| view.genesis.domain_id == domain);
         let view = view.ok_or_else(|| ApiError::bug("a domain without its founding record"))?;
         let reference = written.root.reference();
         let facts = PageFacts {
@@ -110,7 +110,10 @@ impl Core {
                     continue;
                 }
                 if let Some(address) = self.address_of_site(&site)? {
-                    places.push(Replica { site, address: source::to_text(&address) });
+                    places.push(Replica {
+                        site,
+                        address: source::to_text(&address),
+                    });
                 }
             }
         }
@@ -121,15 +124,23 @@ impl Core {
     pub(super) async fn checkpoint(&self, domain: Option<&str>) -> Result<CheckpointReport, ApiError> {
         let domains: Vec<DomainId> = match domain {
             Some(name) => vec![self.domain(Some(name))?],
-            None => self.read()?.domains()?.into_iter().map(|domain| domain.genesis.domain_id).collect(),
+            None => self
+                .read()?
+                .domains()?
+                .into_iter()
+                .map(|domain| domain.genesis.domain_id)
+                .collect(),
         };
         let mut checkpoints = Vec::new();
         for domain in domains {
             if self.kits(&domain)?.is_empty() && checkpoints.is_empty() {
                 let name = self.domain_info(&self.read()?, &domain)?.name;
-                return Err(ApiError::new(ErrorKind::Refused, format!("domain {name} has no recovery kit, so nobody could open a checkpoint"))
-                    .safe("nothing was written")
-                    .next("sovm recovery kit > page.txt"));
+                return Err(ApiError::new(
+                    ErrorKind::Refused,
+                    format!("domain {name} has no recovery kit, so nobody could open a checkpoint"),
+                )
+                .safe("nothing was written")
+                .next("sovm recovery kit > page.txt"));
             }
             if !self.kits(&domain)?.is_empty() {
                 checkpoints.push(self.write_checkpoint(&domain).await?.info);
@@ -142,7 +153,10 @@ impl Core {
     fn kits(&self, domain: &DomainId) -> Result<Vec<(sovm_object::id::KitId, AgeRecipient)>, ApiError> {
         let records = self.read()?.kit_records(domain)?;
         let kits = active_kits(records.iter().map(|record| (record.id(), record.body())));
-        Ok(kits.into_iter().map(|kit| (kit.kit_id, AgeRecipient::from_bytes(kit.age_recipient))).collect())
+        Ok(kits
+            .into_iter()
+            .map(|kit| (kit.kit_id, AgeRecipient::from_bytes(kit.age_recipient)))
+            .collect())
     }
 
     /// Writes checkpoint, root and ring blob, in the order that leaves a usable older root at any crash (SOP-209).
@@ -164,14 +178,22 @@ impl Core {
         for body in &rest {
             objects.push(self.seal_checkpoint(body, &kek)?);
         }
-        let head = bodies.pop().ok_or_else(|| ApiError::bug("a checkpoint without a head"))?;
+        let head = bodies
+            .pop()
+            .ok_or_else(|| ApiError::bug("a checkpoint without a head"))?;
         let head = head.with_parts(objects.iter().map(|object| object.as_part(0)).collect());
         objects.push(self.seal_checkpoint(&head, &kek)?);
         let mut durable = Vec::new();
         for object in &objects {
-            durable.push(self.blobs.publish(object.bytes.clone().into(), object.storage_id).await?);
+            durable.push(
+                self.blobs
+                    .publish(object.bytes.clone().into(), object.storage_id)
+                    .await?,
+            );
         }
-        let head = objects.last().ok_or_else(|| ApiError::bug("a checkpoint without a head"))?;
+        let head = objects
+            .last()
+            .ok_or_else(|| ApiError::bug("a checkpoint without a head"))?;
 
         // 2. The root.
         let previous = snapshot.root_announcements(domain)?.last().map(|root| {
@@ -224,7 +246,8 @@ impl Core {
         }
         txn.admit(announcement, Some(kek), now_ms)?;
         for object in durable {
-            txn.byte_event(&object.id(), ByteEvent::Arrived, Some(object.size()), now_ms).map_err(ApiError::bug)?;
+            txn.byte_event(&object.id(), ByteEvent::Arrived, Some(object.size()), now_ms)
+                .map_err(ApiError::bug)?;
         }
         txn.put_meta(&digest_row(&root.id()), &digest)?;
         let committed = self.commit(txn)?;
@@ -253,9 +276,12 @@ impl Core {
             records.push(match record.sealed {
                 Some((generation, kek_id)) => {
                     let kek = ring.and_then(|ring| ring.get(&kek_id)).ok_or_else(|| {
-                        ApiError::new(ErrorKind::Incomplete, format!("the key of generation {generation} is not here"))
-                            .safe("nothing was written")
-                            .next("sovm sync, then repeat the command")
+                        ApiError::new(
+                            ErrorKind::Incomplete,
+                            format!("the key of generation {generation} is not here"),
+                        )
+                        .safe("nothing was written")
+                        .next("sovm sync, then repeat the command")
                     })?;
                     let bytes = sealed::seal(&record.bytes, kek, &kek_id, &self.mesh(), domain);
                     CheckpointRecord::sealed(record.id, kek_id, bytes)
@@ -281,7 +307,11 @@ impl Core {
             seq: [first.seq, second.seq],
             ops_seen,
             hlc: second.hlc,
-            kek: (kek.generation, kek.kek_id, key.ok_or_else(|| ApiError::bug("a KEK that is gone"))?),
+            kek: (
+                kek.generation,
+                kek.kek_id,
+                key.ok_or_else(|| ApiError::bug("a KEK that is gone"))?,
+            ),
         };
         CheckpointObject::seal(body, publisher).map_err(ApiError::bug)
     }
@@ -292,21 +322,37 @@ impl Core {
         kek: &SealedUnder,
         kits: &[(sovm_object::id::KitId, AgeRecipient)],
     ) -> Result<(Root, RingBlob), ApiError> {
-        let roster = self.read()?.roster(Scope::Domain(kek.domain))?.ok_or_else(|| ApiError::bug("a domain without roster"))?;
+        let roster = self
+            .read()?
+            .roster(Scope::Domain(kek.domain))?
+            .ok_or_else(|| ApiError::bug("a domain without roster"))?;
         let keys = self.keys();
-        let ring = &keys.domain(&kek.domain).ok_or_else(|| ApiError::bug("a domain without keys"))?.ring;
-        let key = ring.get(&kek.kek_id).ok_or_else(|| ApiError::bug("a KEK that is gone"))?;
+        let ring = &keys
+            .domain(&kek.domain)
+            .ok_or_else(|| ApiError::bug("a domain without keys"))?
+            .ring;
+        let key = ring
+            .get(&kek.kek_id)
+            .ok_or_else(|| ApiError::bug("a KEK that is gone"))?;
         let op_heads = draft.ops_seen.iter().copied().collect();
         let root = Root::seal(draft, keys.site_key(), (kek.generation, kek.kek_id, key));
         let mut copy = sovm_object::kek::KekRing::default();
         for (generation, kek_id, kek) in ring.iter() {
-            copy.insert(generation, kek_id, sovm_object::secret::Kek::from_bytes(*kek.expose_for_sealing()));
+            copy.insert(
+                generation,
+                kek_id,
+                sovm_object::secret::Kek::from_bytes(*kek.expose_for_sealing()),
+            );
         }
         let body = RingBody {
             mesh_id: self.mesh(),
             domain_id: kek.domain,
             ring: copy,
-            admins: roster.members().filter(|(_, role, _)| *role == Role::Admin).map(|(site, ..)| site).collect(),
+            admins: roster
+                .members()
+                .filter(|(_, role, _)| *role == Role::Admin)
+                .map(|(site, ..)| site)
+                .collect(),
             op_heads,
             newest_root: root.id(),
             kits: kits.iter().map(|(id, _)| *id).collect(),

@@ -12,8 +12,8 @@ use sovm_object::{
 use super::{convert::mesh_info, core::Core, source::describe};
 use crate::{
     api::{
-        DomainInfo, DomainListReport, MemberInfo, MembersReport, ObjectCounts, RecoveryInfo, StatusReport, TransferInfo,
-        WaitingObject,
+        DomainInfo, DomainListReport, MemberInfo, MembersReport, ObjectCounts, RecoveryInfo, StatusReport,
+        TransferInfo, WaitingObject,
     },
     error::{ApiError, ErrorKind},
 };
@@ -24,7 +24,10 @@ const MAX_WAITING_SHOWN: usize = 20;
 impl Core {
     /// This node's role in the mesh. A removed device has none.
     pub(super) fn my_role(&self) -> Result<Option<Role>, ApiError> {
-        Ok(self.read()?.roster(Scope::Mesh)?.and_then(|roster| roster.role(&self.me)))
+        Ok(self
+            .read()?
+            .roster(Scope::Mesh)?
+            .and_then(|roster| roster.role(&self.me)))
     }
 
     /// Whether this node only keeps ciphertext for others.
@@ -37,7 +40,10 @@ impl Core {
         let snapshot = self.read()?;
         let blind = self.is_blind()?;
         let members = self.members()?.members;
-        let devices = members.iter().filter(|member| member.role != Role::Recovery.as_str()).count() as u64;
+        let devices = members
+            .iter()
+            .filter(|member| member.role != Role::Recovery.as_str())
+            .count() as u64;
         let objects = self.all_objects(&snapshot)?;
         let mut warnings = self.warnings.clone();
         if self.my_role()?.is_none() {
@@ -49,11 +55,19 @@ impl Core {
         for (alarm, _) in snapshot.alarms()?.into_iter().rev().take(5) {
             warnings.push(alarm_sentence(&alarm));
         }
-        let waiting = objects.iter().filter(|object| object.state.blocks_queries()).take(MAX_WAITING_SHOWN);
+        let waiting = objects
+            .iter()
+            .filter(|object| object.state.blocks_queries())
+            .take(MAX_WAITING_SHOWN);
         let waiting = waiting
             .map(|object| {
                 let (state, reason, next_try_ms) = describe(&object.state);
-                WaitingObject { storage_id: object.storage_id.to_string(), state, reason, next_try_ms }
+                WaitingObject {
+                    storage_id: object.storage_id.to_string(),
+                    state,
+                    reason,
+                    next_try_ms,
+                }
             })
             .collect();
         let (peers, transfer) = self.network_report(&snapshot)?;
@@ -68,7 +82,11 @@ impl Core {
             devices,
             devices_online: 1 + peers.iter().filter(|peer| peer.online).count() as u64,
             tables: snapshot.tables()?.len() as u64,
-            objects: if blind { self.held_counts().await? } else { self.counts(&objects) },
+            objects: if blind {
+                self.held_counts().await?
+            } else {
+                self.counts(&objects)
+            },
             domains: self.domain_infos(&snapshot)?,
             peers,
             waiting,
@@ -100,11 +118,25 @@ impl Core {
                 ObjectState::PendingAccess(_) => counts.pending_access += 1,
                 _ => counts.quarantined += 1,
             }
-            let here = object.bytes.filter(|bytes| bytes.state == ByteState::Available).map_or(0, |bytes| bytes.size);
-            let exact = object.manifests.first().map_or(0, |(_, manifest)| manifest.exact_byte_size);
-            let whole = if here > 0 { here } else { sovm_object::padme::padme(exact).unwrap_or(exact) };
+            let here = object
+                .bytes
+                .filter(|bytes| bytes.state == ByteState::Available)
+                .map_or(0, |bytes| bytes.size);
+            let exact = object
+                .manifests
+                .first()
+                .map_or(0, |(_, manifest)| manifest.exact_byte_size);
+            let whole = if here > 0 {
+                here
+            } else {
+                sovm_object::padme::padme(exact).unwrap_or(exact)
+            };
             counts.want_bytes += whole;
-            counts.have_bytes += if here > 0 { here } else { self.partly_fetched(&object.storage_id).min(whole) };
+            counts.have_bytes += if here > 0 {
+                here
+            } else {
+                self.partly_fetched(&object.storage_id).min(whole)
+            };
         }
         counts
     }
@@ -152,13 +184,19 @@ impl Core {
             }
         }
         members.sort_by_key(|member| (!member.this_node, member.name.clone(), member.site.clone()));
-        Ok(MembersReport { mesh: mesh_info(&snapshot, self.mesh())?, members })
+        Ok(MembersReport {
+            mesh: mesh_info(&snapshot, self.mesh())?,
+            members,
+        })
     }
 
     /// The one member that a name, id or beginning of an id means.
     pub(super) fn find_member(&self, text: &str) -> Result<(SiteId, Option<String>), ApiError> {
         let members = self.members()?.members;
-        let named: Vec<_> = members.iter().filter(|member| member.name.as_deref() == Some(text)).collect();
+        let named: Vec<_> = members
+            .iter()
+            .filter(|member| member.name.as_deref() == Some(text))
+            .collect();
         let found = if named.is_empty() && text.len() >= 4 {
             members.iter().filter(|member| member.site.starts_with(text)).collect()
         } else {
@@ -169,32 +207,48 @@ impl Core {
                 let site = one.site.parse().map_err(ApiError::bug)?;
                 Ok((site, one.name.clone()))
             }
-            [] => Err(ApiError::new(ErrorKind::NotFound, format!("no device of this mesh is called {text}"))
-                .safe("nothing was changed")
-                .next("sovm mesh members")),
-            _ => Err(ApiError::new(ErrorKind::BadInput, format!("{text} means more than one device"))
-                .safe("nothing was changed")
-                .next("use the site id: sovm mesh members")),
+            [] => Err(
+                ApiError::new(ErrorKind::NotFound, format!("no device of this mesh is called {text}"))
+                    .safe("nothing was changed")
+                    .next("sovm mesh members"),
+            ),
+            _ => Err(
+                ApiError::new(ErrorKind::BadInput, format!("{text} means more than one device"))
+                    .safe("nothing was changed")
+                    .next("use the site id: sovm mesh members"),
+            ),
         }
     }
 
     /// `domain list`.
     pub(super) fn list_domains(&self) -> Result<DomainListReport, ApiError> {
-        Ok(DomainListReport { domains: self.domain_infos(&self.read()?)? })
+        Ok(DomainListReport {
+            domains: self.domain_infos(&self.read()?)?,
+        })
     }
 
     fn domain_infos(&self, snapshot: &Snapshot) -> Result<Vec<DomainInfo>, ApiError> {
-        snapshot.domains()?.iter().map(|domain| self.domain_info(snapshot, &domain.genesis.domain_id)).collect()
+        snapshot
+            .domains()?
+            .iter()
+            .map(|domain| self.domain_info(snapshot, &domain.genesis.domain_id))
+            .collect()
     }
 
     /// One domain as reports show it.
     pub(super) fn domain_info(&self, snapshot: &Snapshot, id: &DomainId) -> Result<DomainInfo, ApiError> {
-        let domain = snapshot.domains()?.into_iter().find(|domain| domain.genesis.domain_id == *id);
+        let domain = snapshot
+            .domains()?
+            .into_iter()
+            .find(|domain| domain.genesis.domain_id == *id);
         let roster = snapshot.roster(Scope::Domain(*id))?;
         let records = snapshot.kek_records(id)?;
         let current = roster.as_ref().and_then(|roster| kek::current(records.iter(), roster));
-        let tables: Vec<_> =
-            snapshot.tables()?.into_iter().filter(|table| table.genesis.domain_id == *id).collect();
+        let tables: Vec<_> = snapshot
+            .tables()?
+            .into_iter()
+            .filter(|table| table.genesis.domain_id == *id)
+            .collect();
         let none = KekRing::default();
         let keys = self.keys();
         let ring = keys.domain(id).map_or(&none, |keys| &keys.ring);
@@ -206,7 +260,9 @@ impl Core {
             name: domain.map_or_else(|| id.fmt_short(), |domain| domain.genesis.name),
             domain_id: id.to_string(),
             members: roster.as_ref().map_or(0, |roster| roster.readers().count() as u64),
-            generation: current.filter(|(_, kek_id)| ring.get(kek_id).is_some()).map(|(generation, _)| generation),
+            generation: current
+                .filter(|(_, kek_id)| ring.get(kek_id).is_some())
+                .map(|(generation, _)| generation),
             role: roster
                 .as_ref()
                 .and_then(|roster| roster.role(&self.me))
@@ -248,20 +304,23 @@ fn alarm_sentence(alarm: &Alarm) -> String {
             site.fmt_short()
         ),
         Alarm::TwoManifests { object, .. } => {
-            format!("object {} was described twice by its producer; both descriptions are kept", object.fmt_short())
+            format!(
+                "object {} was described twice by its producer; both descriptions are kept",
+                object.fmt_short()
+            )
         }
         other => format!("{other:?}"),
     }
 }
 
 /// Kits of a domain that were not retired. A retirement always wins.
-pub(super) fn live_kits(
-    rows: &impl Read,
-    domain: &DomainId,
-) -> Result<Vec<sovm_object::record::KitRecord>, ApiError> {
+pub(super) fn live_kits(rows: &impl Read, domain: &DomainId) -> Result<Vec<sovm_object::record::KitRecord>, ApiError> {
     let records = rows.kit_records(domain)?;
-    let retired: std::collections::BTreeSet<_> =
-        records.iter().filter(|kit| kit.body().retired).map(|kit| kit.body().kit_id).collect();
+    let retired: std::collections::BTreeSet<_> = records
+        .iter()
+        .filter(|kit| kit.body().retired)
+        .map(|kit| kit.body().kit_id)
+        .collect();
     let mut live: BTreeMap<_, _> = BTreeMap::new();
     for kit in records.iter().filter(|kit| !retired.contains(&kit.body().kit_id)) {
         live.entry(kit.body().kit_id).or_insert_with(|| kit.body().clone());
@@ -270,4 +329,7 @@ pub(super) fn live_kits(
 }
 
 /// Bytes moved, for nodes without network.
-pub(super) const NOTHING_MOVED: TransferInfo = TransferInfo { fetched_bytes: 0, served_bytes: 0 };
+pub(super) const NOTHING_MOVED: TransferInfo = TransferInfo {
+    fetched_bytes: 0,
+    served_bytes: 0,
+};

@@ -22,9 +22,15 @@ impl Service for Node {
     async fn call(&self, request: Request, exchange: Exchange) -> Result<Response, ApiError> {
         let core = &self.0;
         if core.is_blind()? && !fits_blind(&request) {
-            return Err(ApiError::new(ErrorKind::Refused, format!("this device is a blind replica: `sovm {}` has nothing to work on", request.name()))
-                .safe("it keeps what was placed with it")
-                .next("run the command on a device that holds keys"));
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!(
+                    "this device is a blind replica: `sovm {}` has nothing to work on",
+                    request.name()
+                ),
+            )
+            .safe("it keeps what was placed with it")
+            .next("run the command on a device that holds keys"));
         }
         Ok(match request {
             Request::Status => Response::Status(core.status().await?),
@@ -34,7 +40,9 @@ impl Service for Node {
             Request::Invite(request) => Response::Invite(core.invite(request).await?),
             Request::InviteList => Response::InviteList(core.list_invites()?),
             Request::InviteRevoke { id } => Response::InviteRevoke(core.revoke_invite(&id).await?),
-            Request::InviteWait { id, timeout_secs } => Response::InviteWait(core.wait_for_guest(&id, timeout_secs).await?),
+            Request::InviteWait { id, timeout_secs } => {
+                Response::InviteWait(core.wait_for_guest(&id, timeout_secs).await?)
+            }
             Request::InviteConfirm { id, code, accept } => {
                 Response::InviteConfirm(core.confirm_guest(&id, code.as_deref(), accept).await?)
             }
@@ -57,7 +65,9 @@ impl Service for Node {
             Request::RecoveryCheckpoint { domain } => {
                 Response::RecoveryCheckpoint(core.checkpoint(domain.as_deref()).await?)
             }
-            Request::Drill { domain, full } => Response::Drill(core.drill(domain.as_deref(), full, &*exchange.progress).await?),
+            Request::Drill { domain, full } => {
+                Response::Drill(core.drill(domain.as_deref(), full, &*exchange.progress).await?)
+            }
             Request::Sync { wait_secs } => Response::Sync(core.sync_now(wait_secs, &*exchange.progress).await?),
         })
     }
@@ -87,7 +97,10 @@ impl Core {
     async fn sql(self: &Arc<Self>, request: SqlRequest, exchange: Exchange) -> Result<SqlReport, ApiError> {
         let begun = Instant::now();
         let tables = Arc::new(QueryTables::of(self)?);
-        let memory = request.memory.or(self.config.limits.query_memory).unwrap_or(Limits::QUERY_MEMORY_BYTES);
+        let memory = request
+            .memory
+            .or(self.config.limits.query_memory)
+            .unwrap_or(Limits::QUERY_MEMORY_BYTES);
         let mut report = query::run(tables, &request, memory, exchange.rows.as_ref()).await?;
         report.elapsed_ms = begun.elapsed().as_millis() as u64;
         Ok(report)
@@ -118,11 +131,15 @@ impl Core {
     async fn create_domain(&self, name: &str) -> Result<DomainInfo, ApiError> {
         check_display_name(name)?;
         let _step = self.step.lock().await;
-        let taken = sovm_catalog::Read::domains(&self.read()?)?.iter().any(|domain| domain.genesis.name == name);
+        let taken = sovm_catalog::Read::domains(&self.read()?)?
+            .iter()
+            .any(|domain| domain.genesis.name == name);
         if taken {
-            return Err(ApiError::new(ErrorKind::Exists, format!("there is a domain {name} already"))
-                .safe("it was not changed")
-                .next("sovm domain list"));
+            return Err(
+                ApiError::new(ErrorKind::Exists, format!("there is a domain {name} already"))
+                    .safe("it was not changed")
+                    .next("sovm domain list"),
+            );
         }
         let draft = self.draft_domain(name)?;
         let domain = draft.domain;
@@ -136,7 +153,8 @@ impl Core {
 
 /// A name of a mesh, domain or device.
 pub(super) fn check_display_name(name: &str) -> Result<(), ApiError> {
-    let fits = !name.is_empty() && name.len() <= sovm_object::record::MAX_NAME_BYTES && !name.chars().any(char::is_control);
+    let fits =
+        !name.is_empty() && name.len() <= sovm_object::record::MAX_NAME_BYTES && !name.chars().any(char::is_control);
     if fits {
         return Ok(());
     }

@@ -27,14 +27,21 @@ pub(super) struct QueryTables {
 impl QueryTables {
     /// Takes the snapshot.
     pub(super) fn of(core: &Arc<Core>) -> Result<Self, ApiError> {
-        Ok(Self { core: core.clone(), tables: core.read()?.tables()? })
+        Ok(Self {
+            core: core.clone(),
+            tables: core.read()?.tables()?,
+        })
     }
 }
 
 /// Schema and table under which SQL finds a table. Tables that share a name bear the start of their id.
 fn sql_name(view: &TableView) -> (String, String) {
     let schema = view.genesis.schema_name.clone();
-    let name = view.display_name.strip_prefix(&format!("{schema}.")).unwrap_or(&view.display_name).to_owned();
+    let name = view
+        .display_name
+        .strip_prefix(&format!("{schema}."))
+        .unwrap_or(&view.display_name)
+        .to_owned();
     (schema, name)
 }
 
@@ -51,7 +58,12 @@ impl Tables for QueryTables {
         let columns = columns_of_defs(&view.genesis.columns).map_err(ApiError::bug)?;
         // One snapshot of the objects for the whole query (SOP-348).
         let objects = self.core.scan_objects(view)?;
-        Ok(Some(Arc::new(QueryTable { core: self.core.clone(), view: view.clone(), columns, objects })))
+        Ok(Some(Arc::new(QueryTable {
+            core: self.core.clone(),
+            view: view.clone(),
+            columns,
+            objects,
+        })))
     }
 }
 
@@ -125,10 +137,11 @@ impl Core {
     /// Records what happened to an object's bytes.
     pub(super) fn note_bytes(&self, id: &StorageId, event: ByteEvent, size: Option<u64>) -> Result<(), ApiError> {
         let mut txn = self.catalog.begin()?;
-        txn.byte_event(id, event, size, self.now_ms()).map_err(|error| match error {
-            sovm_catalog::ByteEventError::Store(error) => error.into(),
-            other => ApiError::bug(other),
-        })?;
+        txn.byte_event(id, event, size, self.now_ms())
+            .map_err(|error| match error {
+                sovm_catalog::ByteEventError::Store(error) => error.into(),
+                other => ApiError::bug(other),
+            })?;
         self.save(txn)?;
         self.told();
         Ok(())
@@ -138,7 +151,11 @@ impl Core {
 /// The state of an object that cannot be read now, in the words of the API.
 pub(super) fn waiting(state: &ObjectState) -> Readiness {
     let (state, reason, next_try_ms) = describe(state);
-    Readiness::Waiting { state, reason, next_try_ms }
+    Readiness::Waiting {
+        state,
+        reason,
+        next_try_ms,
+    }
 }
 
 /// A state in the words of the API: the word, the reason, and when something is tried next.
@@ -150,18 +167,26 @@ pub(super) fn describe(state: &ObjectState) -> (api::ObjectState, String, Option
             let next = asked.iter().map(|(_, row)| row.next_try_ms).min();
             (api::ObjectState::PendingBytes, pending_bytes(asked), next)
         }
-        ObjectState::QuarantinedBytes(BadBytes::HashMismatch) => {
-            (api::ObjectState::Quarantined, "its bytes on this disk do not match its id".to_owned(), None)
-        }
-        ObjectState::QuarantinedBytes(_) => {
-            (api::ObjectState::Quarantined, "its bytes are not what its manifest says".to_owned(), None)
-        }
-        ObjectState::QuarantinedManifest(_) => {
-            (api::ObjectState::Quarantined, "its time is more than five minutes ahead of this clock".to_owned(), None)
-        }
-        ObjectState::Unsupported => {
-            (api::ObjectState::Quarantined, "it is of a kind that a newer sovm reads".to_owned(), None)
-        }
+        ObjectState::QuarantinedBytes(BadBytes::HashMismatch) => (
+            api::ObjectState::Quarantined,
+            "its bytes on this disk do not match its id".to_owned(),
+            None,
+        ),
+        ObjectState::QuarantinedBytes(_) => (
+            api::ObjectState::Quarantined,
+            "its bytes are not what its manifest says".to_owned(),
+            None,
+        ),
+        ObjectState::QuarantinedManifest(_) => (
+            api::ObjectState::Quarantined,
+            "its time is more than five minutes ahead of this clock".to_owned(),
+            None,
+        ),
+        ObjectState::Unsupported => (
+            api::ObjectState::Quarantined,
+            "it is of a kind that a newer sovm reads".to_owned(),
+            None,
+        ),
         other => (api::ObjectState::Quarantined, other.as_str().to_owned(), None),
     }
 }
@@ -169,7 +194,9 @@ pub(super) fn describe(state: &ObjectState) -> (api::ObjectState, String, Option
 fn pending_access(pending: &PendingAccess) -> String {
     match pending {
         PendingAccess::NoKek { wanted } => match wanted.first() {
-            Some((generation, _)) => format!("its key is wrapped under generation {generation}, which this node does not hold"),
+            Some((generation, _)) => {
+                format!("its key is wrapped under generation {generation}, which this node does not hold")
+            }
             None => pending.to_string(),
         },
         other => other.to_string(),

@@ -51,12 +51,18 @@ impl Core {
             Some(role) if role.has(Right::Append) => Ok(()),
             Some(role) => Err(ApiError::new(
                 ErrorKind::Refused,
-                format!("this device is a {} of the domain and may not publish rows", role.as_str()),
+                format!(
+                    "this device is a {} of the domain and may not publish rows",
+                    role.as_str()
+                ),
             )
             .safe("nothing was published")
             .next("ask an admin to invite it again as a writer")),
-            None => Err(ApiError::new(ErrorKind::Refused, "this device is not a member of the domain (any more)")
-                .safe("nothing was published")),
+            None => Err(ApiError::new(
+                ErrorKind::Refused,
+                "this device is not a member of the domain (any more)",
+            )
+            .safe("nothing was published")),
         }
     }
 
@@ -76,7 +82,9 @@ impl Core {
             check_name(part)?;
         }
         let id_of = |wanted: &String| -> Result<i32, ApiError> {
-            let found = columns.iter().find(|column| column.parent.is_none() && column.name == *wanted);
+            let found = columns
+                .iter()
+                .find(|column| column.parent.is_none() && column.name == *wanted);
             found.map(|column| column.field_id).ok_or_else(|| {
                 ApiError::new(ErrorKind::BadInput, format!("the table has no column {wanted}")).safe("nothing was made")
             })
@@ -87,28 +95,43 @@ impl Core {
                 for name in &request.prune {
                     let column = columns.iter().find(|column| column.name == *name);
                     if column.is_some_and(|column| !column.ty.is_prunable()) {
-                        return Err(ApiError::new(ErrorKind::BadInput, format!("column {name} has a type without bounds"))
-                            .safe("nothing was made"));
+                        return Err(ApiError::new(
+                            ErrorKind::BadInput,
+                            format!("column {name} has a type without bounds"),
+                        )
+                        .safe("nothing was made"));
                     }
                 }
                 ids(&request.prune)?
             }
             _ => {
-                let top = columns.iter().filter(|column| column.parent.is_none() && column.ty.is_prunable());
-                top.take(DEFAULT_PRUNING_COLUMNS).map(|column| column.field_id).collect()
+                let top = columns
+                    .iter()
+                    .filter(|column| column.parent.is_none() && column.ty.is_prunable());
+                top.take(DEFAULT_PRUNING_COLUMNS)
+                    .map(|column| column.field_id)
+                    .collect()
             }
         };
         let partition = request.map_or(&[][..], |request| &request.partition);
         if !partition.is_empty() {
-            return Err(ApiError::new(ErrorKind::BadInput, "partitioned tables cannot be written yet")
-                .safe("nothing was made")
-                .next("leave --partition out: objects are pruned by the bounds of their columns"));
+            return Err(
+                ApiError::new(ErrorKind::BadInput, "partitioned tables cannot be written yet")
+                    .safe("nothing was made")
+                    .next("leave --partition out: objects are pruned by the bounds of their columns"),
+            );
         }
-        let time = request.and_then(|request| request.time.as_ref()).map(id_of).transpose()?;
+        let time = request
+            .and_then(|request| request.time.as_ref())
+            .map(id_of)
+            .transpose()?;
         if let Some(column) = columns.iter().find(|column| Some(column.field_id) == time) {
             sovm_object::stats::TimeRangeBuilder::new(column).map_err(|error| {
-                ApiError::new(ErrorKind::BadInput, format!("column {} cannot carry the time: {error}", column.name))
-                    .safe("nothing was made")
+                ApiError::new(
+                    ErrorKind::BadInput,
+                    format!("column {} cannot carry the time: {error}", column.name),
+                )
+                .safe("nothing was made")
             })?;
         }
         let ops_seen = self.heads(Some(*domain))?;
@@ -146,9 +169,11 @@ impl Core {
         };
         let _step = self.step.lock().await;
         if self.lookup_table(&request.table)?.is_some() {
-            return Err(ApiError::new(ErrorKind::Exists, format!("there is a table {} already", request.table))
-                .safe("it was not changed")
-                .next(format!("sovm table describe {}", request.table)));
+            return Err(
+                ApiError::new(ErrorKind::Exists, format!("there is a table {} already", request.table))
+                    .safe("it was not changed")
+                    .next(format!("sovm table describe {}", request.table)),
+            );
         }
         let kek = self.current_kek(&domain)?;
         let signed = self.sign_table(&request.table, &domain, &columns, Some(&request))?;
@@ -162,7 +187,12 @@ impl Core {
     /// `table list`.
     pub(super) fn list_tables(&self) -> Result<TableListReport, ApiError> {
         let tables = self.read()?.tables()?;
-        Ok(TableListReport { tables: tables.iter().map(|view| self.table_info(view)).collect::<Result<_, _>>()? })
+        Ok(TableListReport {
+            tables: tables
+                .iter()
+                .map(|view| self.table_info(view))
+                .collect::<Result<_, _>>()?,
+        })
     }
 
     /// `table describe`.
@@ -177,7 +207,10 @@ impl Core {
         let objects = {
             let keys = self.keys();
             let none = KekRing::default();
-            snapshot.objects(&table.table_id, keys.domain(&table.domain_id).map_or(&none, |keys| &keys.ring))?
+            snapshot.objects(
+                &table.table_id,
+                keys.domain(&table.domain_id).map_or(&none, |keys| &keys.ring),
+            )?
         };
         let name_of = |id: &i32| {
             let column = table.columns.iter().find(|column| column.field_id == *id);
@@ -185,7 +218,10 @@ impl Core {
         };
         let names = |ids: &[i32]| ids.iter().map(name_of).collect();
         let columns = columns_of_defs(&table.columns).map_err(ApiError::bug)?;
-        let domain = snapshot.domains()?.into_iter().find(|domain| domain.genesis.domain_id == table.domain_id);
+        let domain = snapshot
+            .domains()?
+            .into_iter()
+            .find(|domain| domain.genesis.domain_id == table.domain_id);
         Ok(TableInfo {
             schema: table.schema_name.clone(),
             name: table.table_name.clone(),
@@ -214,7 +250,11 @@ impl Core {
             objects: objects.len() as u64,
             objects_waiting: objects.iter().filter(|object| object.state.blocks_queries()).count() as u64,
             rows_stated: objects.iter().map(|object| object.row_count).sum(),
-            size_bytes: objects.iter().filter_map(|object| object.bytes).map(|bytes| bytes.size).sum(),
+            size_bytes: objects
+                .iter()
+                .filter_map(|object| object.bytes)
+                .map(|bytes| bytes.size)
+                .sum(),
         })
     }
 }
@@ -227,9 +267,12 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     if fits {
         return Ok(());
     }
-    Err(ApiError::new(ErrorKind::BadInput, format!("{name:?} cannot be the name of a table or schema"))
-        .safe("nothing was made")
-        .next("use up to 128 bytes without control characters, dots and double quotes"))
+    Err(ApiError::new(
+        ErrorKind::BadInput,
+        format!("{name:?} cannot be the name of a table or schema"),
+    )
+    .safe("nothing was made")
+    .next("use up to 128 bytes without control characters, dots and double quotes"))
 }
 
 /// Reads a schema file: one column a line, `name type [not null]`; lines that begin with # are comments.
@@ -243,12 +286,16 @@ pub(super) fn read_schema_file(path: &Path) -> Result<Vec<Column>, ApiError> {
             continue;
         }
         let bad = |why: String| {
-            ApiError::new(ErrorKind::BadInput, format!("{} line {}: {why}", path.display(), number + 1))
-                .safe("nothing was made")
-                .next("write one column a line: NAME TYPE [not null], for example: temp float64")
+            ApiError::new(
+                ErrorKind::BadInput,
+                format!("{} line {}: {why}", path.display(), number + 1),
+            )
+            .safe("nothing was made")
+            .next("write one column a line: NAME TYPE [not null], for example: temp float64")
         };
-        let (name, rest) =
-            line.split_once(char::is_whitespace).ok_or_else(|| bad(format!("column {line} has no type")))?;
+        let (name, rest) = line
+            .split_once(char::is_whitespace)
+            .ok_or_else(|| bad(format!("column {line} has no type")))?;
         let rest = rest.trim();
         let (ty, nullable) = match rest.strip_suffix("not null") {
             Some(ty) => (ty.trim(), false),
@@ -256,7 +303,9 @@ pub(super) fn read_schema_file(path: &Path) -> Result<Vec<Column>, ApiError> {
         };
         let ty: sovm_object::types::ColumnType = ty.parse().map_err(|error| bad(format!("{error}")))?;
         if ty.is_nested() {
-            return Err(bad("nested columns come from a file: use --like with a Parquet or NDJSON file".to_owned()));
+            return Err(bad(
+                "nested columns come from a file: use --like with a Parquet or NDJSON file".to_owned(),
+            ));
         }
         if columns.iter().any(|column| column.name.eq_ignore_ascii_case(name)) {
             return Err(bad(format!("column {name} stands there twice")));
@@ -264,7 +313,9 @@ pub(super) fn read_schema_file(path: &Path) -> Result<Vec<Column>, ApiError> {
         columns.push(Column::new(columns.len() as i32 + 1, name, ty, nullable));
     }
     if columns.is_empty() {
-        return Err(ApiError::new(ErrorKind::BadInput, format!("{} names no column", path.display())).safe("nothing was made"));
+        return Err(
+            ApiError::new(ErrorKind::BadInput, format!("{} names no column", path.display())).safe("nothing was made"),
+        );
     }
     Ok(columns)
 }
@@ -272,7 +323,9 @@ pub(super) fn read_schema_file(path: &Path) -> Result<Vec<Column>, ApiError> {
 impl From<TableLookupError> for ApiError {
     fn from(error: TableLookupError) -> Self {
         match error {
-            TableLookupError::NotFound { .. } => Self::new(ErrorKind::NotFound, error.to_string()).next("sovm table list"),
+            TableLookupError::NotFound { .. } => {
+                Self::new(ErrorKind::NotFound, error.to_string()).next("sovm table list")
+            }
             TableLookupError::Ambiguous { .. } => Self::new(ErrorKind::BadInput, error.to_string()),
             TableLookupError::Store(error) => error.into(),
             other => Self::new(ErrorKind::Failed, other.to_string()),

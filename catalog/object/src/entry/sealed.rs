@@ -61,13 +61,21 @@ pub fn element_id(record: &RecordId, kek_id: Option<&KekId>) -> [u8; 32] {
 
 fn external_aad(mesh: &MeshId, domain: &DomainId) -> Vec<u8> {
     let mut e = Encoder::new();
-    e.array(5).text("sovm/sop").uint(1).text(CONTENT_TYPE).field(mesh).field(domain);
+    e.array(5)
+        .text("sovm/sop")
+        .uint(1)
+        .text(CONTENT_TYPE)
+        .field(mesh)
+        .field(domain);
     e.into_vec()
 }
 
 fn nonce(kek: &Kek, kek_id: &KekId, aad: &[u8], plaintext: &[u8]) -> [u8; 12] {
     let mut e = Encoder::new();
-    e.array(3).bytes(&seal0::protected_bytes(CONTENT_TYPE, Some(kek_id.as_bytes()))).bytes(aad).bytes(plaintext);
+    e.array(3)
+        .bytes(&seal0::protected_bytes(CONTENT_TYPE, Some(kek_id.as_bytes())))
+        .bytes(aad)
+        .bytes(plaintext);
     let hash = blake3::keyed_hash(&kek.derive("sovm entry-nonce v1", &[]), &e.into_vec());
     std::array::from_fn(|i| hash.as_bytes()[i])
 }
@@ -83,9 +91,10 @@ fn pad(entry: &[u8]) -> Vec<u8> {
         e.into_vec()
     };
     let bare = encode(0);
-    let target = SMALL_SIZES.into_iter().find(|&size| bare.len() <= size).unwrap_or_else(|| {
-        padme(bare.len() as u64).expect("entries are far below the Padmé limit") as usize
-    });
+    let target = SMALL_SIZES
+        .into_iter()
+        .find(|&size| bare.len() <= size)
+        .unwrap_or_else(|| padme(bare.len() as u64).expect("entries are far below the Padmé limit") as usize);
     // The length prefix of the zeros grows at 24, 256 and 65,536; step down until it fits. A gap of a byte or two is no leak:
     // it depends on the target alone.
     let mut zeros = target - bare.len();
@@ -149,7 +158,14 @@ mod tests {
         let kek = ring.get(&kek_id).unwrap();
         let key = kek.derive("sovm entry-seal v1", &[]);
         let aad = external_aad(&mesh, &domain);
-        let sealed = seal0::seal_with_iv(&key, CONTENT_TYPE, Some(kek_id.as_bytes()), &aad, &pad(b"entry"), [0; 12]);
+        let sealed = seal0::seal_with_iv(
+            &key,
+            CONTENT_TYPE,
+            Some(kek_id.as_bytes()),
+            &aad,
+            &pad(b"entry"),
+            [0; 12],
+        );
         assert_eq!(open(&sealed, &ring, &mesh, &domain), Err(OpenError::Unsealed));
     }
 }

@@ -38,9 +38,22 @@ fn another_mesh_is_refused() {
     let key = SiteKey::from_seed(&[1; 32]);
     let other = MeshId::from_bytes([8; 32]);
     let signed = op(&key);
-    assert_eq!(EntryIn::decode(signed.bytes()).unwrap().verify(&other).err(), Some(VerifyError::WrongMesh));
-    let relabelled = Signed::sign(MembershipOp { mesh_id: other, ..signed.body().clone() }, &key, &mesh());
-    assert_eq!(EntryIn::decode(relabelled.bytes()).unwrap().verify(&other).err(), Some(VerifyError::BadSignature));
+    assert_eq!(
+        EntryIn::decode(signed.bytes()).unwrap().verify(&other).err(),
+        Some(VerifyError::WrongMesh)
+    );
+    let relabelled = Signed::sign(
+        MembershipOp {
+            mesh_id: other,
+            ..signed.body().clone()
+        },
+        &key,
+        &mesh(),
+    );
+    assert_eq!(
+        EntryIn::decode(relabelled.bytes()).unwrap().verify(&other).err(),
+        Some(VerifyError::BadSignature)
+    );
 }
 
 /// SOP-123: no bit of an entry can be changed.
@@ -50,7 +63,10 @@ fn every_flipped_bit_is_refused() {
     for bit in 0..signed.bytes().len() * 8 {
         let mut bad = signed.bytes().to_vec();
         bad[bit / 8] ^= 1 << (bit % 8);
-        assert!(EntryIn::decode(&bad).is_err_or(|entry| entry.verify(&mesh()).is_err()), "bit {bit}");
+        assert!(
+            EntryIn::decode(&bad).is_err_or(|entry| entry.verify(&mesh()).is_err()),
+            "bit {bit}"
+        );
     }
 }
 
@@ -75,7 +91,10 @@ fn signature_of_another_site_is_refused() {
     let mut envelope = CoseSign1::from_tagged_slice(op(&a).bytes()).unwrap();
     envelope.signature = CoseSign1::from_tagged_slice(op(&b).bytes()).unwrap().signature;
     let forged = envelope.to_tagged_vec().unwrap();
-    assert_eq!(EntryIn::decode(&forged).unwrap().verify(&mesh()).err(), Some(VerifyError::BadSignature));
+    assert_eq!(
+        EntryIn::decode(&forged).unwrap().verify(&mesh()).err(),
+        Some(VerifyError::BadSignature)
+    );
 }
 
 /// SOP-171: one case for each way to loosen the envelope.
@@ -88,7 +107,10 @@ fn loose_envelopes_are_refused() {
         let mut envelope = good();
         let mut header = envelope.protected.header.clone();
         change(&mut header);
-        envelope.protected = ProtectedHeader { original_data: None, header };
+        envelope.protected = ProtectedHeader {
+            original_data: None,
+            header,
+        };
         envelope.to_tagged_vec().unwrap()
     };
     let mut unprotected = good();
@@ -99,19 +121,34 @@ fn loose_envelopes_are_refused() {
         ("unprotected header", unprotected.to_tagged_vec().unwrap()),
         ("no payload", detached.to_tagged_vec().unwrap()),
         ("no tag", good().to_vec().unwrap()),
-        ("other algorithm", with_header(|h| h.alg = Some(coset::RegisteredLabelWithPrivate::Assigned(iana::Algorithm::ES256)))),
+        (
+            "other algorithm",
+            with_header(|h| h.alg = Some(coset::RegisteredLabelWithPrivate::Assigned(iana::Algorithm::ES256))),
+        ),
         ("no content type", with_header(|h| h.content_type = None)),
-        ("critical header", with_header(|h| h.crit.push(coset::RegisteredLabelWithPrivate::Assigned(iana::HeaderParameter::Kid)))),
+        (
+            "critical header",
+            with_header(|h| {
+                h.crit
+                    .push(coset::RegisteredLabelWithPrivate::Assigned(iana::HeaderParameter::Kid))
+            }),
+        ),
         ("short kid", with_header(|h| h.key_id.truncate(8))),
         ("IV in a signature", with_header(|h| h.iv = vec![0; 12])),
-        ("unknown content type", with_header(|h| h.content_type = Some(coset::RegisteredLabel::Text("sovm/nothing-v1".into())))),
+        (
+            "unknown content type",
+            with_header(|h| h.content_type = Some(coset::RegisteredLabel::Text("sovm/nothing-v1".into()))),
+        ),
         ("trailing byte", [signed.bytes(), &[0]].concat()),
     ];
     for (why, bytes) in cases {
         assert!(EntryIn::decode(&bytes).is_err(), "{why}");
     }
     let wrong_kid = with_header(|h| h.key_id = vec![0; 16]);
-    assert_eq!(EntryIn::decode(&wrong_kid).unwrap().verify(&mesh()).err(), Some(VerifyError::WrongKeyId));
+    assert_eq!(
+        EntryIn::decode(&wrong_kid).unwrap().verify(&mesh()).err(),
+        Some(VerifyError::WrongKeyId)
+    );
 }
 
 /// SOP-172: a signature with a non-canonical scalar is the same signature to a lax verifier, not to ours.
@@ -127,16 +164,26 @@ fn malleable_signature_is_refused() {
         carry = sum >> 8;
     }
     let forged = envelope.to_tagged_vec().unwrap();
-    assert_eq!(EntryIn::decode(&forged).unwrap().verify(&mesh()).err(), Some(VerifyError::BadSignature));
+    assert_eq!(
+        EntryIn::decode(&forged).unwrap().verify(&mesh()).err(),
+        Some(VerifyError::BadSignature)
+    );
 }
 
 /// A mesh's id is the hash of its founding record, so that no other record can claim it.
 #[test]
 fn genesis_proves_the_mesh_id() {
     let key = SiteKey::from_seed(&[1; 32]);
-    let body = MeshGenesis { founder: key.site_id(), nonce: [3; 32], created: Hlc::new(1, 0) };
+    let body = MeshGenesis {
+        founder: key.site_id(),
+        nonce: [3; 32],
+        created: Hlc::new(1, 0),
+    };
     let genesis = Signed::sign(body, &key, &MeshGenesis::CONTEXT_MESH);
     let id = mesh_id_of(&genesis);
     assert!(EntryIn::decode(genesis.bytes()).unwrap().verify(&id).is_ok());
-    assert_eq!(EntryIn::decode(genesis.bytes()).unwrap().verify(&mesh()).err(), Some(VerifyError::WrongMesh));
+    assert_eq!(
+        EntryIn::decode(genesis.bytes()).unwrap().verify(&mesh()).err(),
+        Some(VerifyError::WrongMesh)
+    );
 }

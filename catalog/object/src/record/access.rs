@@ -121,7 +121,13 @@ impl AccessRecord {
         };
         let sealed = record
             .cipher(kek)
-            .encrypt(&Nonce::from(wrap_nonce), Payload { msg: dek.expose_for_sealing(), aad: &record.wrap_aad() })
+            .encrypt(
+                &Nonce::from(wrap_nonce),
+                Payload {
+                    msg: dek.expose_for_sealing(),
+                    aad: &record.wrap_aad(),
+                },
+            )
             .expect("32 bytes are far below the GCM limit");
         record.wrapped_dek = sealed.try_into().expect("AES-GCM adds exactly 16 bytes");
         record
@@ -131,11 +137,21 @@ impl AccessRecord {
     pub fn unwrap(&self, kek: &Kek) -> Result<Dek, UnwrapError> {
         let opened = self
             .cipher(kek)
-            .decrypt(&Nonce::from(self.wrap_nonce), Payload { msg: &self.wrapped_dek, aad: &self.wrap_aad() })
+            .decrypt(
+                &Nonce::from(self.wrap_nonce),
+                Payload {
+                    msg: &self.wrapped_dek,
+                    aad: &self.wrap_aad(),
+                },
+            )
             .map_err(|_| UnwrapError::WrongKek)?;
         let opened = Zeroizing::new(opened);
         let dek = Dek::from_bytes(opened.as_slice().try_into().map_err(|_| UnwrapError::WrongKek)?);
-        if dek.commitment() == self.dek_commitment { Ok(dek) } else { Err(UnwrapError::WrongCommitment) }
+        if dek.commitment() == self.dek_commitment {
+            Ok(dek)
+        } else {
+            Err(UnwrapError::WrongCommitment)
+        }
     }
 
     /// DESIGN §16.4: a key per object, so that the number of wraps per KEK needs no limit.
@@ -184,11 +200,20 @@ mod tests {
         let record = AccessRecord::wrap(grant(), &dek, &kek);
         assert_eq!(record.unwrap(&kek).unwrap().commitment(), dek.commitment());
         assert_eq!(record.unwrap(&Kek::generate()).err(), Some(UnwrapError::WrongKek));
-        let moved = AccessRecord { storage_id: StorageId::from_bytes([9; 32]), ..record.clone() };
+        let moved = AccessRecord {
+            storage_id: StorageId::from_bytes([9; 32]),
+            ..record.clone()
+        };
         assert_eq!(moved.unwrap(&kek).err(), Some(UnwrapError::WrongKek));
-        let rebound = AccessRecord { object_manifest_hash: ManifestHash::from_bytes([9; 32]), ..record.clone() };
+        let rebound = AccessRecord {
+            object_manifest_hash: ManifestHash::from_bytes([9; 32]),
+            ..record.clone()
+        };
         assert_eq!(rebound.unwrap(&kek).err(), Some(UnwrapError::WrongKek));
-        let lying = AccessRecord { dek_commitment: Dek::generate().commitment(), ..record };
+        let lying = AccessRecord {
+            dek_commitment: Dek::generate().commitment(),
+            ..record
+        };
         assert_eq!(lying.unwrap(&kek).err(), Some(UnwrapError::WrongCommitment));
     }
 }

@@ -151,7 +151,11 @@ impl Field for TimeRange {
     }
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         d.array_of(3)?;
-        Ok(Self { min: d.int()?, max: d.int()?, has_null_time: d.bool()? })
+        Ok(Self {
+            min: d.int()?,
+            max: d.int()?,
+            has_null_time: d.bool()?,
+        })
     }
 }
 
@@ -193,11 +197,20 @@ pub struct SourceLeaf {
 
 impl Field for SourceLeaf {
     fn encode(&self, e: &mut Encoder) {
-        e.array(4).field(&self.storage_id).uint(self.kept).uint(self.dropped).field(&self.kept_digest);
+        e.array(4)
+            .field(&self.storage_id)
+            .uint(self.kept)
+            .uint(self.dropped)
+            .field(&self.kept_digest);
     }
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         d.array_of(4)?;
-        Ok(Self { storage_id: d.field()?, kept: d.uint()?, dropped: d.uint()?, kept_digest: d.field()? })
+        Ok(Self {
+            storage_id: d.field()?,
+            kept: d.uint()?,
+            dropped: d.uint()?,
+            kept_digest: d.field()?,
+        })
     }
 }
 
@@ -284,15 +297,31 @@ fn check_manifest(m: &ObjectManifest) -> Result<(), DecodeError> {
         (7, m.schema_fingerprint.is_some(), rows),
         (13, m.partition_values.is_some(), rows),
         (14, m.pruning_statistics.is_some(), rows),
-        (22, m.delete_id_filter.is_some(), matches!(m.kind, ObjectKind::Delete | ObjectKind::TombstoneSet)),
-        (24, m.sources.is_some(), matches!(m.kind, ObjectKind::TombstoneSet | ObjectKind::Repack)),
+        (
+            22,
+            m.delete_id_filter.is_some(),
+            matches!(m.kind, ObjectKind::Delete | ObjectKind::TombstoneSet),
+        ),
+        (
+            24,
+            m.sources.is_some(),
+            matches!(m.kind, ObjectKind::TombstoneSet | ObjectKind::Repack),
+        ),
         (25, m.tombstone_refs.is_some(), m.kind == ObjectKind::Repack),
-        (27, m.row_set_digest.is_some(), matches!(m.kind, ObjectKind::Data | ObjectKind::Repack)),
+        (
+            27,
+            m.row_set_digest.is_some(),
+            matches!(m.kind, ObjectKind::Data | ObjectKind::Repack),
+        ),
         (28, m.table_id.is_some(), rows || m.kind == ObjectKind::Companion),
     ];
     for (field, present, wanted) in presence {
         if present != wanted {
-            return if wanted { Err(DecodeError::Missing(field)) } else { out(field) };
+            return if wanted {
+                Err(DecodeError::Missing(field))
+            } else {
+                out(field)
+            };
         }
     }
     if m.time_range.is_some_and(|t| !rows || t.min > t.max) {
@@ -303,12 +332,18 @@ fn check_manifest(m: &ObjectManifest) -> Result<(), DecodeError> {
         return out(11);
     }
     // SOP-189: data never replaces data.
-    let may_supersede = matches!(m.kind, ObjectKind::TombstoneSet | ObjectKind::Repack | ObjectKind::Checkpoint);
+    let may_supersede = matches!(
+        m.kind,
+        ObjectKind::TombstoneSet | ObjectKind::Repack | ObjectKind::Checkpoint
+    );
     if !m.supersedes.is_empty() && !may_supersede {
         return out(16);
     }
     for (field, name) in [(5, &m.table_schema), (6, &m.table_name)] {
-        if name.as_ref().is_some_and(|name| name.is_empty() || name.len() > MAX_NAME_BYTES) {
+        if name
+            .as_ref()
+            .is_some_and(|name| name.is_empty() || name.len() > MAX_NAME_BYTES)
+        {
             return out(field);
         }
     }

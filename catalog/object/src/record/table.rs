@@ -43,7 +43,12 @@ pub struct ColumnDef {
 
 impl Field for ColumnDef {
     fn encode(&self, e: &mut Encoder) {
-        e.array(5).field(&self.field_id).text(&self.name).text(&self.ty).bool(self.nullable).field(&Nullable(self.parent));
+        e.array(5)
+            .field(&self.field_id)
+            .text(&self.name)
+            .text(&self.ty)
+            .bool(self.nullable)
+            .field(&Nullable(self.parent));
     }
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         d.array_of(5)?;
@@ -133,7 +138,11 @@ impl TableGenesis {
     /// BLAKE3 of the deterministic CBOR of the columns with identity, partition and time ids.
     pub fn schema_fingerprint(&self) -> SchemaFingerprint {
         let mut e = Encoder::new();
-        e.array(4).field(&self.columns).field(&self.identity).field(&self.partition).field(&Nullable(self.time));
+        e.array(4)
+            .field(&self.columns)
+            .field(&self.identity)
+            .field(&self.partition)
+            .field(&Nullable(self.time));
         SchemaFingerprint::from_bytes(*blake3::hash(&e.into_vec()).as_bytes())
     }
 

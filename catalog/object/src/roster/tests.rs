@@ -10,7 +10,10 @@ const FOUNDER: usize = 0;
 
 impl World {
     fn new() -> Self {
-        Self { keys: (0..6).map(|i| SiteKey::from_seed(&[i; 32])).collect(), ops: Vec::new() }
+        Self {
+            keys: (0..6).map(|i| SiteKey::from_seed(&[i; 32])).collect(),
+            ops: Vec::new(),
+        }
     }
 
     fn site(&self, who: usize) -> SiteId {
@@ -18,7 +21,16 @@ impl World {
     }
 
     /// Signs an op as `issuer`, who has seen `seen` (indexes of earlier ops).
-    fn op(&mut self, issuer: usize, kind: OpKind, site: usize, role: Role, seq: u64, cut_seq: u64, seen: &[usize]) -> usize {
+    fn op(
+        &mut self,
+        issuer: usize,
+        kind: OpKind,
+        site: usize,
+        role: Role,
+        seq: u64,
+        cut_seq: u64,
+        seen: &[usize],
+    ) -> usize {
         let mut ops_seen: Vec<_> = seen.iter().map(|&i| self.ops[i].id()).collect();
         ops_seen.sort_unstable();
         let mesh = MeshId::from_bytes([1; 32]);
@@ -92,7 +104,10 @@ fn missing_ancestors_wait() {
     let role = w.op(0, OpKind::Role, 1, Role::Reader, 2, 5, &[add]);
     let missing = w.ops.remove(add);
     assert_eq!(w.role(1), None);
-    assert_eq!(w.roster().judge(&w.site(1), Right::Append, 1, &[missing.id()]), Verdict::WaitingAuthority);
+    assert_eq!(
+        w.roster().judge(&w.site(1), Right::Append, 1, &[missing.id()]),
+        Verdict::WaitingAuthority
+    );
     w.ops.push(missing);
     assert_eq!(w.role(1), Some(Role::Reader));
     let _ = role;

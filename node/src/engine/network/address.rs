@@ -1,10 +1,7 @@
 //! Where peers are: told by themselves, kept in the catalogue, tried at the next start.
 
 use sovm_catalog::{Read, Txn};
-use sovm_mesh::{
-    net::address::SiteAddress,
-    proto::peer::Whereabouts,
-};
+use sovm_mesh::{net::address::SiteAddress, proto::peer::Whereabouts};
 use sovm_object::{
     cbor::{Decoder, Encoder},
     id::SiteId,
@@ -23,7 +20,13 @@ const MAX_SITES: usize = 4_096;
 pub(super) fn whereabouts(address: &SiteAddress) -> Whereabouts {
     Whereabouts {
         site: address.site,
-        direct: address.direct.iter().take(16).map(ToString::to_string).collect::<Vec<_>>().into(),
+        direct: address
+            .direct
+            .iter()
+            .take(16)
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .into(),
         relays: address.relays.iter().take(16).cloned().collect::<Vec<_>>().into(),
     }
 }
@@ -44,7 +47,9 @@ fn known(rows: &impl Read) -> Result<Vec<SiteAddress>, ApiError> {
     let mut d = Decoder::new(&stored);
     let decode = |d: &mut Decoder<'_>| {
         let count = d.array()?;
-        (0..count).map(|_| d.field::<Whereabouts>()).collect::<Result<Vec<_>, _>>()
+        (0..count)
+            .map(|_| d.field::<Whereabouts>())
+            .collect::<Result<Vec<_>, _>>()
     };
     Ok(decode(&mut d).map_err(ApiError::bug)?.iter().map(address_of).collect())
 }
@@ -97,6 +102,9 @@ impl Core {
 
     /// Where one site was last.
     pub(in super::super) fn address_of_site(&self, site: &SiteId) -> Result<Option<SiteAddress>, ApiError> {
-        Ok(self.known_addresses()?.into_iter().find(|address| address.site == *site))
+        Ok(self
+            .known_addresses()?
+            .into_iter()
+            .find(|address| address.site == *site))
     }
 }

@@ -26,14 +26,20 @@ impl Core {
     fn genesis_of(&self, domain: &DomainId) -> Result<DomainGenesis, ApiError> {
         let domains = self.read()?.domains()?;
         let found = domains.into_iter().find(|view| view.genesis.domain_id == *domain);
-        Ok(found.ok_or_else(|| ApiError::bug("a domain without its founding record"))?.genesis)
+        Ok(found
+            .ok_or_else(|| ApiError::bug("a domain without its founding record"))?
+            .genesis)
     }
 
     /// State of a domain's group; none when this node is in no group of it (after a recovery).
     pub(in super::super) fn group_view(&self, domain: &DomainId) -> Result<Option<GroupView>, ApiError> {
         let group_id = self.genesis_of(domain)?.group_id;
         let (_, view) = self.mls_step(|mls| {
-            if mls.has_group(&group_id)? { mls.view(&group_id).map(Some) } else { Ok(None) }
+            if mls.has_group(&group_id)? {
+                mls.view(&group_id).map(Some)
+            } else {
+                Ok(None)
+            }
         })?;
         Ok(view)
     }
@@ -53,7 +59,9 @@ impl Core {
         let Some(roster) = rows.roster(Scope::Domain(*domain))? else {
             return Ok(BTreeMap::new());
         };
-        let readers = roster.readers().filter_map(|(site, _)| Some((site, bindings.get(&site)?.body().mls_key)));
+        let readers = roster
+            .readers()
+            .filter_map(|(site, _)| Some((site, bindings.get(&site)?.body().mls_key)));
         Ok(readers.collect())
     }
 
@@ -80,7 +88,10 @@ impl Core {
                 return Ok(());
             }
             let commits = self.read()?.commit_records(&domain)?;
-            let next: Vec<_> = commits.iter().filter(|commit| commit.body().parent == view.branch).collect();
+            let next: Vec<_> = commits
+                .iter()
+                .filter(|commit| commit.body().parent == view.branch)
+                .collect();
             let Some(winner) = follow::winner(next.iter().map(|commit| commit.body().commit.as_slice())) else {
                 return Ok(());
             };
@@ -128,12 +139,23 @@ impl Core {
         };
         let key = self.mls_key()?;
         let members: BTreeSet<_> = view.members.iter().map(|member| member.site).collect();
-        let change = Change { add, remove: remove.into_iter().filter(|site| members.contains(site)).collect() };
+        let change = Change {
+            add,
+            remove: remove.into_iter().filter(|site| members.contains(site)).collect(),
+        };
         if change.add.is_empty() && change.remove.is_empty() {
             return Ok(None);
         }
         let (writes, staged) = self.mls_step(|mls| mls.stage_change(&group_id, &key, &change))?;
-        let record = self.sign_commit(domain, &view, &staged.commit, staged.welcome.clone(), staged.branch, staged.epoch, ops)?;
+        let record = self.sign_commit(
+            domain,
+            &view,
+            &staged.commit,
+            staged.welcome.clone(),
+            staged.branch,
+            staged.epoch,
+            ops,
+        )?;
         let mut txn = self.catalog.begin()?;
         self.put_mls(&mut txn, &writes)?;
         txn.admit(record, None, self.now_ms())?;
@@ -211,7 +233,8 @@ impl Core {
         let (fresh, kek_id) = (Kek::generate(), KekId::from_bytes(random()));
         let record = self.sign_kek(domain, generation, kek_id, &fresh, audience, roster.heads())?;
         // The key is durable before its record is.
-        self.keys().update(|contents| contents.domain_mut(*domain).ring.insert(generation, kek_id, fresh))?;
+        self.keys()
+            .update(|contents| contents.domain_mut(*domain).ring.insert(generation, kek_id, fresh))?;
         let mut txn = self.catalog.begin()?;
         txn.admit(record, None, self.now_ms())?;
         self.save(txn)?;
@@ -240,7 +263,11 @@ impl Core {
                 kek::audience(record.body(), &roster).contains(&self.me) && !held.contains(&record.body().kek_id)
             });
             if lacks && let Some(view) = self.group_view(&id)?.filter(|view| view.active) {
-                requests.push(KekRequest { domain_id: id, branch: view.branch, held: held.into() });
+                requests.push(KekRequest {
+                    domain_id: id,
+                    branch: view.branch,
+                    held: held.into(),
+                });
             }
         }
         Ok(requests)
@@ -249,7 +276,11 @@ impl Core {
     /// Answers a peer that lacks keys. Needs the same live branch on both sides, and gives nothing the peer is not entitled to.
     pub(super) fn give_keys(&self, peer: &SiteId, request: &KekRequest) -> Result<KekReply, ApiError> {
         let domain = request.domain_id;
-        let reply = |status, bundle: Vec<u8>| KekReply { domain_id: domain, status, bundle: bundle.into() };
+        let reply = |status, bundle: Vec<u8>| KekReply {
+            domain_id: domain,
+            status,
+            bundle: bundle.into(),
+        };
         let snapshot = self.read()?;
         let roster = snapshot.roster(Scope::Domain(domain))?;
         let Some((roster, history_from)) =
@@ -257,7 +288,10 @@ impl Core {
         else {
             return Ok(reply(KekStatus::NotInRoster, Vec::new()));
         };
-        let Some(view) = self.group_view(&domain)?.filter(|view| view.active && view.branch == request.branch) else {
+        let Some(view) = self
+            .group_view(&domain)?
+            .filter(|view| view.active && view.branch == request.branch)
+        else {
             return Ok(reply(KekStatus::OtherBranch, Vec::new()));
         };
         let bundle = self.seal_keys(&snapshot, &roster, &domain, &view, peer, history_from, &request.held)?;
@@ -287,14 +321,27 @@ impl Core {
                     record.body().kek_id == *kek_id && kek::audience(record.body(), roster).contains(receiver)
                 })
         };
-        let context = BundleContext { mesh: self.mesh(), domain: *domain, branch: view.branch, receiver: *receiver };
+        let context = BundleContext {
+            mesh: self.mesh(),
+            domain: *domain,
+            branch: view.branch,
+            receiver: *receiver,
+        };
         let stamp = self.stamp()?;
         let keys = self.keys();
         let sender: &SiteKey = keys.site_key();
         let Some(domain_keys) = keys.domain(domain) else {
             return Ok(None);
         };
-        Ok(bundle::seal(&wrap_key, &context, history_from, &domain_keys.ring, &entitled, sender, stamp.hlc))
+        Ok(bundle::seal(
+            &wrap_key,
+            &context,
+            history_from,
+            &domain_keys.ring,
+            &entitled,
+            sender,
+            stamp.hlc,
+        ))
     }
 
     /// Takes keys a peer gave, and opens what waited for them.
@@ -319,9 +366,17 @@ impl Core {
     ) -> Result<(), ApiError> {
         let snapshot = self.read()?;
         let records = snapshot.kek_records(domain)?;
-        let context = BundleContext { mesh: self.mesh(), domain: *domain, branch: view.branch, receiver: self.me };
+        let context = BundleContext {
+            mesh: self.mesh(),
+            domain: *domain,
+            branch: view.branch,
+            receiver: self.me,
+        };
         let record_of = |kek_id: &KekId| {
-            let record = records.iter().map(Signed::body).find(|record| record.kek_id == *kek_id)?;
+            let record = records
+                .iter()
+                .map(Signed::body)
+                .find(|record| record.kek_id == *kek_id)?;
             Some((record.generation, record.commitment))
         };
         let opened = match bundle::open(sealed, wrap_key, &context, &record_of) {
@@ -331,8 +386,10 @@ impl Core {
                 return Ok(());
             }
         };
-        let sender_reads =
-            snapshot.roster(Scope::Domain(*domain))?.and_then(|roster| roster.role(&opened.sender)).is_some();
+        let sender_reads = snapshot
+            .roster(Scope::Domain(*domain))?
+            .and_then(|roster| roster.role(&opened.sender))
+            .is_some();
         if !sender_reads || opened.keks.is_empty() {
             return Ok(());
         }

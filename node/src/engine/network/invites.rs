@@ -18,8 +18,8 @@ use tokio::sync::{Notify, oneshot};
 use super::super::{core::Core, founding::random};
 use crate::{
     api::{
-        InviteConfirmReport, InviteHistory, InviteInfo, InviteListReport, InviteReport, InviteRequest, InviteRevokeReport,
-        InviteRole, InviteState as Shown, InviteWaitReport,
+        InviteConfirmReport, InviteHistory, InviteInfo, InviteListReport, InviteReport, InviteRequest,
+        InviteRevokeReport, InviteRole, InviteState as Shown, InviteWaitReport,
     },
     error::{ApiError, ErrorKind},
 };
@@ -56,13 +56,19 @@ impl Guests {
     }
 
     pub(super) fn left(&self, invite: &InviteId) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(invite);
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(invite);
         self.changed.notify_waiters();
     }
 
     pub(super) fn joined(&self, invite: InviteId, name: String, site: String) {
         self.left(&invite);
-        self.joined.lock().unwrap_or_else(PoisonError::into_inner).insert(invite, (name, site));
+        self.joined
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(invite, (name, site));
         self.changed.notify_waiters();
     }
 }
@@ -74,7 +80,9 @@ fn row(id: &InviteId) -> String {
 /// Reads one invite.
 pub(super) fn load(rows: &impl Read, id: &InviteId) -> Result<Option<Invite>, ApiError> {
     let stored = rows.meta(&row(id))?;
-    stored.map(|bytes| cbor::from_slice(&bytes).map_err(ApiError::bug)).transpose()
+    stored
+        .map(|bytes| cbor::from_slice(&bytes).map_err(ApiError::bug))
+        .transpose()
 }
 
 /// Writes one invite.
@@ -154,9 +162,15 @@ impl Core {
             expires_ms: now_ms.saturating_add(request.expires_secs.saturating_mul(1_000)),
             skip_code: request.yes,
         };
-        let (invite, mut ticket) =
-            Invite::new(terms, self.mesh(), self.me, InviteId::from_bytes(random()), InviteSecret::generate(), now_ms)
-                .map_err(|error| ApiError::new(ErrorKind::Refused, error.to_string()).safe("no ticket was made"))?;
+        let (invite, mut ticket) = Invite::new(
+            terms,
+            self.mesh(),
+            self.me,
+            InviteId::from_bytes(random()),
+            InviteSecret::generate(),
+            now_ms,
+        )
+        .map_err(|error| ApiError::new(ErrorKind::Refused, error.to_string()).safe("no ticket was made"))?;
         let address = self.network()?.net.endpoint().address();
         ticket.addresses = address.direct.iter().map(ToString::to_string).collect();
         ticket.relay = address.relays.first().cloned();
@@ -181,7 +195,8 @@ impl Core {
         let mut kept = ids(txn)?;
         let before = kept.len();
         for id in kept.clone() {
-            let over = load(txn, &id)?.is_none_or(|invite| now_ms > invite.expires_ms.saturating_add(KEPT_AFTER_END_MS));
+            let over =
+                load(txn, &id)?.is_none_or(|invite| now_ms > invite.expires_ms.saturating_add(KEPT_AFTER_END_MS));
             if over {
                 txn.remove_meta(&row(&id))?;
                 kept.retain(|other| *other != id);
@@ -206,9 +221,14 @@ impl Core {
     pub(in super::super) fn list_invites(&self) -> Result<InviteListReport, ApiError> {
         let now_ms = self.now_ms();
         let waiting: Vec<InviteId> = match self.net.get() {
-            Some(network) => {
-                network.guests.waiting.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
-            }
+            Some(network) => network
+                .guests
+                .waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .keys()
+                .copied()
+                .collect(),
             None => Vec::new(),
         };
         let open = self.invites()?.into_iter().filter(|invite| invite.is_open(now_ms));
@@ -228,12 +248,18 @@ impl Core {
     }
 
     fn find_invite(&self, text: &str) -> Result<Invite, ApiError> {
-        let mut found: Vec<_> =
-            self.invites()?.into_iter().filter(|invite| invite.invite_id.to_string().starts_with(text)).collect();
+        let mut found: Vec<_> = self
+            .invites()?
+            .into_iter()
+            .filter(|invite| invite.invite_id.to_string().starts_with(text))
+            .collect();
         match (found.pop(), found.is_empty(), text.len() >= 4) {
             (Some(invite), true, true) => Ok(invite),
-            _ => Err(ApiError::new(ErrorKind::NotFound, format!("no invite has an id that begins with {text}"))
-                .next("sovm invite list")),
+            _ => Err(ApiError::new(
+                ErrorKind::NotFound,
+                format!("no invite has an id that begins with {text}"),
+            )
+            .next("sovm invite list")),
         }
     }
 
@@ -241,9 +267,11 @@ impl Core {
     pub(in super::super) async fn revoke_invite(&self, text: &str) -> Result<InviteRevokeReport, ApiError> {
         let mut invite = self.find_invite(text)?;
         if !invite.revoke() {
-            return Err(ApiError::new(ErrorKind::Refused, "a device joined with this invite already")
-                .safe("nothing was changed")
-                .next("sovm mesh remove DEVICE takes it out again"));
+            return Err(
+                ApiError::new(ErrorKind::Refused, "a device joined with this invite already")
+                    .safe("nothing was changed")
+                    .next("sovm mesh remove DEVICE takes it out again"),
+            );
         }
         let mut txn = self.catalog.begin()?;
         store(&mut txn, &invite)?;
@@ -252,11 +280,17 @@ impl Core {
             network.guests.left(&invite.invite_id);
         }
         self.refresh_allow()?;
-        Ok(InviteRevokeReport { id: invite.invite_id.to_string() })
+        Ok(InviteRevokeReport {
+            id: invite.invite_id.to_string(),
+        })
     }
 
     /// `invite wait`: comes back when a device waits for confirmation, has joined, or the invite is over.
-    pub(in super::super) async fn wait_for_guest(&self, text: &str, timeout_secs: u64) -> Result<InviteWaitReport, ApiError> {
+    pub(in super::super) async fn wait_for_guest(
+        &self,
+        text: &str,
+        timeout_secs: u64,
+    ) -> Result<InviteWaitReport, ApiError> {
         let id = self.find_invite(text)?.invite_id;
         let deadline = tokio::time::Instant::now() + Duration::from_secs(timeout_secs);
         let guests = &self.network()?.guests;
@@ -265,10 +299,16 @@ impl Core {
             let changed = guests.changed.notified();
             let state = self.guest_state(&id)?;
             if !matches!(state, Shown::Waiting) {
-                return Ok(InviteWaitReport { id: id.to_string(), state });
+                return Ok(InviteWaitReport {
+                    id: id.to_string(),
+                    state,
+                });
             }
             if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                return Ok(InviteWaitReport { id: id.to_string(), state: self.guest_state(&id)? });
+                return Ok(InviteWaitReport {
+                    id: id.to_string(),
+                    state: self.guest_state(&id)?,
+                });
             }
         }
     }
@@ -276,7 +316,10 @@ impl Core {
     fn guest_state(&self, id: &InviteId) -> Result<Shown, ApiError> {
         let guests = &self.network()?.guests;
         if let Some((name, site)) = guests.joined.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
-            return Ok(Shown::Joined { name: name.clone(), site: site.clone() });
+            return Ok(Shown::Joined {
+                name: name.clone(),
+                site: site.clone(),
+            });
         }
         if let Some(guest) = guests.waiting.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
             return Ok(Shown::Confirm {
@@ -285,12 +328,18 @@ impl Core {
                 code: guest.confirmation.words.to_string(),
             });
         }
-        let closed = |reason: &str| Ok(Shown::Closed { reason: reason.to_owned() });
+        let closed = |reason: &str| {
+            Ok(Shown::Closed {
+                reason: reason.to_owned(),
+            })
+        };
         match load(&self.read()?, id)? {
             None => closed("it does not exist any more"),
             Some(invite) => match invite.state {
                 InviteState::Revoked => closed("it was revoked"),
-                InviteState::Burnt => Ok(Shown::Closed { reason: format!("it was closed after {MAX_BAD_PROOFS} wrong attempts") }),
+                InviteState::Burnt => Ok(Shown::Closed {
+                    reason: format!("it was closed after {MAX_BAD_PROOFS} wrong attempts"),
+                }),
                 InviteState::Open if self.now_ms() > invite.expires_ms => closed("it expired"),
                 InviteState::Open | InviteState::Used(_) => Ok(Shown::Waiting),
             },
@@ -322,7 +371,9 @@ impl Core {
                     .safe("the device is still waiting and was not let in")
                     .next("compare again; if the two devices differ, send it away: somebody may have copied the ticket"));
             }
-            waiting.remove(&id).ok_or_else(|| ApiError::bug("a guest that vanished"))?
+            waiting
+                .remove(&id)
+                .ok_or_else(|| ApiError::bug("a guest that vanished"))?
         };
         let site = guest.confirmation.site.to_string();
         if guest.decide.send(accept).is_err() {
@@ -331,7 +382,11 @@ impl Core {
         if accept {
             self.await_joined(&id).await?;
         }
-        Ok(InviteConfirmReport { id: id.to_string(), site, joined: accept })
+        Ok(InviteConfirmReport {
+            id: id.to_string(),
+            site,
+            joined: accept,
+        })
     }
 
     async fn await_joined(&self, id: &InviteId) -> Result<(), ApiError> {
@@ -345,9 +400,11 @@ impl Core {
                 return Ok(());
             }
             if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                return Err(ApiError::new(ErrorKind::Timeout, "the device was let in and did not answer any more")
-                    .safe("its membership is recorded; it can run the same sovm join again")
-                    .next("sovm mesh members"));
+                return Err(
+                    ApiError::new(ErrorKind::Timeout, "the device was let in and did not answer any more")
+                        .safe("its membership is recorded; it can run the same sovm join again")
+                        .next("sovm mesh members"),
+                );
             }
         }
     }

@@ -15,9 +15,9 @@ use sovm_mesh::{
     },
     proto::{
         invite::{
-            Admission, DomainGrant, Grant, History, Inviter, InviterEffect, InviterEvent, InviterMessage, JoinFailure, JoinRequest,
-            Joiner, JoinerEffect, JoinerEvent, JoinerMessage, Refusal, Ticket, decode_from_inviter, decode_from_joiner,
-            encode_from_inviter, encode_from_joiner,
+            Admission, DomainGrant, Grant, History, Inviter, InviterEffect, InviterEvent, InviterMessage, JoinFailure,
+            JoinRequest, Joiner, JoinerEffect, JoinerEvent, JoinerMessage, Refusal, Ticket, decode_from_inviter,
+            decode_from_joiner, encode_from_inviter, encode_from_joiner,
         },
         mls::{JoinCheck, MlsWrites},
     },
@@ -108,7 +108,11 @@ impl Core {
                             events.push(InviterEvent::Confirmed(matches!(decision, Ok(Ok(true)))));
                         }
                         InviterEffect::Admit(request) => {
-                            let name = request.binding.as_ref().map(|b| b.body().display_name.clone()).unwrap_or_default();
+                            let name = request
+                                .binding
+                                .as_ref()
+                                .map(|b| b.body().display_name.clone())
+                                .unwrap_or_default();
                             *guest = Some((request.invite_id, name));
                             events.push(match self.admit_joiner(*request).await {
                                 Ok(Ok(grant)) => InviterEvent::Granted(Box::new(grant)),
@@ -224,14 +228,20 @@ impl Core {
             }
             _ => None,
         };
-        Ok(DomainGrant { domain_id: *domain, welcome: welcome.into(), kek_bundle: bundle.unwrap_or_default().into() })
+        Ok(DomainGrant {
+            domain_id: *domain,
+            welcome: welcome.into(),
+            kek_bundle: bundle.unwrap_or_default().into(),
+        })
     }
 
     /// Records without which nothing the joiner gets later could be judged.
     fn grant(&self, role: Role, domains: Vec<DomainGrant>) -> Result<Grant, ApiError> {
         let snapshot = self.read()?;
         let genesis = snapshot.accepted::<MeshGenesis>(Scope::Mesh, EntryKind::MeshGenesis)?;
-        let genesis = genesis.first().ok_or_else(|| ApiError::bug("a mesh without its founding record"))?;
+        let genesis = genesis
+            .first()
+            .ok_or_else(|| ApiError::bug("a mesh without its founding record"))?;
         let mut entries: Vec<Vec<u8>> = Vec::new();
         collect::<MembershipOp>(&snapshot, Scope::Mesh, EntryKind::MembershipOp, &mut entries)?;
         if role != Role::Blind {
@@ -254,7 +264,9 @@ impl Core {
     fn take_claims(&self, claims: &[Vec<u8>]) -> Result<(), ApiError> {
         let mut txn = self.catalog.begin()?;
         for claim in claims {
-            let entry = sovm_object::entry::EntryIn::decode(claim).ok().and_then(|entry| entry.verify(&self.mesh()).ok());
+            let entry = sovm_object::entry::EntryIn::decode(claim)
+                .ok()
+                .and_then(|entry| entry.verify(&self.mesh()).ok());
             if let Some(claim @ VerifiedEntry::HeadClaim(_)) = entry {
                 txn.admit(claim, None, self.now_ms())?;
             }
@@ -264,7 +276,12 @@ impl Core {
     }
 
     /// `join`: the joiner's side.
-    pub(in super::super) async fn join(self: &Arc<Self>, ticket: &str, yes: bool, progress: &dyn ProgressSink) -> Result<JoinReport, ApiError> {
+    pub(in super::super) async fn join(
+        self: &Arc<Self>,
+        ticket: &str,
+        yes: bool,
+        progress: &dyn ProgressSink,
+    ) -> Result<JoinReport, ApiError> {
         let ticket = Ticket::parse(ticket).map_err(|error| {
             ApiError::new(ErrorKind::BadInput, format!("this ticket cannot be used: {error}"))
                 .safe("nothing was changed")
@@ -272,9 +289,11 @@ impl Core {
         })?;
         self.may_join(&ticket)?;
         if ticket.is_expired(self.now_ms()) {
-            return Err(ApiError::new(ErrorKind::Refused, "this ticket has expired by this device's clock")
-                .safe("nothing was changed")
-                .next("ask for a new ticket; if the clock of this device is wrong, set it"));
+            return Err(
+                ApiError::new(ErrorKind::Refused, "this ticket has expired by this device's clock")
+                    .safe("nothing was changed")
+                    .next("ask for a new ticket; if the clock of this device is wrong, set it"),
+            );
         }
         let role = ticket.role;
         let skips_code = yes && matches!(role, Role::Reader | Role::Blind);
@@ -285,14 +304,19 @@ impl Core {
         };
         let network = self.network()?;
         network.net.endpoint().learn(&inviter);
-        progress.event(Event::Notice { text: "calling the device that made the ticket".to_owned() });
+        progress.event(Event::Notice {
+            text: "calling the device that made the ticket".to_owned(),
+        });
         let mut stream = network
             .net
             .endpoint()
             .open(ticket.inviter, Alpn::Join, FrameLimits::MEMBER)
             .await
             .map_err(|error| unreachable_inviter(&error))?;
-        stream.set_limits(FrameLimits { timeout: CONFIRM_PATIENCE, ..FrameLimits::MEMBER });
+        stream.set_limits(FrameLimits {
+            timeout: CONFIRM_PATIENCE,
+            ..FrameLimits::MEMBER
+        });
 
         let name = self.node_name()?;
         let (binding, packages, offers) = self.prepare_offers(&ticket, &name)?;
@@ -310,10 +334,15 @@ impl Core {
             for effect in effects {
                 match effect {
                     JoinerEffect::Send(message) => {
-                        stream.send(&encode_from_joiner(&message)).await.map_err(|error| lost(&error))?;
+                        stream
+                            .send(&encode_from_joiner(&message))
+                            .await
+                            .map_err(|error| lost(&error))?;
                     }
                     JoinerEffect::Show(words) if !skips_code => {
-                        progress.event(Event::JoinCode { code: words.to_string() });
+                        progress.event(Event::JoinCode {
+                            code: words.to_string(),
+                        });
                     }
                     JoinerEffect::Show(_) => {}
                     JoinerEffect::AwaitConfirmation => progress.event(Event::Notice {
@@ -346,7 +375,10 @@ impl Core {
     /// DESIGN §16.1: joining replaces this node's own mesh only while that holds nothing.
     fn may_join(&self, ticket: &Ticket) -> Result<(), ApiError> {
         let snapshot = self.read()?;
-        let is_member = snapshot.roster(Scope::Mesh)?.and_then(|roster| roster.role(&self.me)).is_some();
+        let is_member = snapshot
+            .roster(Scope::Mesh)?
+            .and_then(|roster| roster.role(&self.me))
+            .is_some();
         if ticket.mesh_id == self.mesh() {
             if ticket.inviter == self.me {
                 return Err(ApiError::new(ErrorKind::Refused, "this device made the ticket itself")
@@ -354,15 +386,20 @@ impl Core {
                     .next("run sovm join on the other device"));
             }
             if is_member {
-                return Err(ApiError::new(ErrorKind::Exists, "this device is a member of that mesh already")
-                    .safe("nothing was changed")
-                    .next("sovm mesh members"));
+                return Err(
+                    ApiError::new(ErrorKind::Exists, "this device is a member of that mesh already")
+                        .safe("nothing was changed")
+                        .next("sovm mesh members"),
+                );
             }
         }
         let tables = snapshot.tables()?;
-        let others = snapshot
-            .roster(Scope::Mesh)?
-            .is_some_and(|roster| is_member && roster.members().any(|(site, role, _)| site != self.me && role != Role::Recovery));
+        let others = snapshot.roster(Scope::Mesh)?.is_some_and(|roster| {
+            is_member
+                && roster
+                    .members()
+                    .any(|(site, role, _)| site != self.me && role != Role::Recovery)
+        });
         if tables.is_empty() && !others {
             return Ok(());
         }
@@ -372,9 +409,12 @@ impl Core {
         } else {
             format!("this device holds tables of its own mesh: {}", names.join(", "))
         };
-        Err(ApiError::new(ErrorKind::Refused, format!("{what}; joining another mesh would leave them behind"))
-            .safe("nothing was changed")
-            .next("join with a new node: sovm --home DIR init, then sovm --home DIR join TICKET"))
+        Err(ApiError::new(
+            ErrorKind::Refused,
+            format!("{what}; joining another mesh would leave them behind"),
+        )
+        .safe("nothing was changed")
+        .next("join with a new node: sovm --home DIR init, then sovm --home DIR join TICKET"))
     }
 
     /// The binding and one fresh key package a domain. Private halves are stored before anything is offered.
@@ -434,10 +474,14 @@ impl Core {
         let (writes, entered) = self.mls_step(|mls| {
             let mut entered = Vec::new();
             for grant in &admission.domains {
-                let (Some(genesis), Some(roster)) = (genesis_of(&grant.domain_id), rosters.get(&grant.domain_id)) else {
+                let (Some(genesis), Some(roster)) = (genesis_of(&grant.domain_id), rosters.get(&grant.domain_id))
+                else {
                     continue;
                 };
-                let check = JoinCheck { group_id: &genesis.group_id, roster };
+                let check = JoinCheck {
+                    group_id: &genesis.group_id,
+                    roster,
+                };
                 let view = mls.join(&grant.welcome, &check)?;
                 let wrap_key = mls.kek_wrap_key(&genesis.group_id)?;
                 entered.push((grant.clone(), view, wrap_key));
@@ -488,27 +532,42 @@ impl Core {
         role: Role,
         progress: &dyn ProgressSink,
     ) -> Result<JoinReport, ApiError> {
-        progress.event(Event::Notice { text: "joined; taking over what the mesh knows".to_owned() });
+        progress.event(Event::Notice {
+            text: "joined; taking over what the mesh knows".to_owned(),
+        });
         // What cannot be had now comes with the next round; the membership stands.
         if let Err(error) = self.talk_to(*inviter).await {
-            progress.event(Event::Notice { text: format!("the first exchange did not finish: {error}") });
+            progress.event(Event::Notice {
+                text: format!("the first exchange did not finish: {error}"),
+            });
         }
         let snapshot = self.read()?;
         let members = self.members()?.members;
-        let domains = snapshot.domains()?.into_iter().map(|domain| domain.genesis.name).collect();
+        let domains = snapshot
+            .domains()?
+            .into_iter()
+            .map(|domain| domain.genesis.name)
+            .collect();
         let objects = self.all_objects(&snapshot)?;
         Ok(JoinReport {
             mesh: mesh_info(&snapshot, self.mesh())?,
             role: role.as_str().to_owned(),
             domains,
-            devices: members.iter().filter(|member| member.role != Role::Recovery.as_str()).count() as u64,
+            devices: members
+                .iter()
+                .filter(|member| member.role != Role::Recovery.as_str())
+                .count() as u64,
             objects: self.counts(&objects),
         })
     }
 }
 
 fn collect<B: Body>(rows: &impl Read, scope: Scope, kind: EntryKind, into: &mut Vec<Vec<u8>>) -> Result<(), ApiError> {
-    into.extend(rows.accepted::<B>(scope, kind)?.iter().map(|entry| entry.bytes().to_vec()));
+    into.extend(
+        rows.accepted::<B>(scope, kind)?
+            .iter()
+            .map(|entry| entry.bytes().to_vec()),
+    );
     Ok(())
 }
 
@@ -525,8 +584,13 @@ fn lost(error: &sovm_mesh::net::wire::WireError) -> ApiError {
 fn unreachable_inviter(error: &sovm_mesh::net::endpoint::ConnectError) -> ApiError {
     use sovm_mesh::net::endpoint::ConnectError as E;
     let message = match error {
-        E::Refused => "the device that made the ticket has no open invite: it was used, revoked or has expired".to_owned(),
-        other => format!("the device that made the ticket cannot be reached: {}", super::super::convert::chain(other)),
+        E::Refused => {
+            "the device that made the ticket has no open invite: it was used, revoked or has expired".to_owned()
+        }
+        other => format!(
+            "the device that made the ticket cannot be reached: {}",
+            super::super::convert::chain(other)
+        ),
     };
     ApiError::new(ErrorKind::Network, message)
         .safe("nothing was changed")

@@ -30,12 +30,17 @@ impl Core {
     /// Refuses when this node may not decide about the mesh or a domain.
     pub(in super::super) fn require_admin(&self, domain: Option<DomainId>) -> Result<(), ApiError> {
         let roster = self.read()?.roster(domain.into())?;
-        if roster.and_then(|roster| roster.role(&self.me)).is_some_and(|role| role.has(Right::Admin)) {
+        if roster
+            .and_then(|roster| roster.role(&self.me))
+            .is_some_and(|role| role.has(Right::Admin))
+        {
             return Ok(());
         }
-        Err(ApiError::new(ErrorKind::Refused, "only an admin may do this, and this device is none")
-            .safe("nothing was changed")
-            .next("run the command on an admin's device: sovm mesh members"))
+        Err(
+            ApiError::new(ErrorKind::Refused, "only an admin may do this, and this device is none")
+                .safe("nothing was changed")
+                .next("run the command on an admin's device: sovm mesh members"),
+        )
     }
 
     /// Signs a membership op on top of everything known here.
@@ -63,17 +68,23 @@ impl Core {
         let (site, name) = self.find_member(text)?;
         self.require_admin(None)?;
         if site == self.me {
-            return Err(ApiError::new(ErrorKind::Refused, "a device cannot remove itself with this command")
-                .safe("nothing was changed")
-                .next("run it on another admin's device"));
+            return Err(
+                ApiError::new(ErrorKind::Refused, "a device cannot remove itself with this command")
+                    .safe("nothing was changed")
+                    .next("run it on another admin's device"),
+            );
         }
         let _step = self.step.lock().await;
         let snapshot = self.read()?;
         let mut ops: Vec<VerifiedEntry> = Vec::new();
         let mut domains = Vec::new();
-        let role = snapshot.roster(Scope::Mesh)?.and_then(|roster| roster.role(&site)).ok_or_else(|| {
-            ApiError::new(ErrorKind::NotFound, format!("{text} is not a member any more")).safe("nothing was changed")
-        })?;
+        let role = snapshot
+            .roster(Scope::Mesh)?
+            .and_then(|roster| roster.role(&site))
+            .ok_or_else(|| {
+                ApiError::new(ErrorKind::NotFound, format!("{text} is not a member any more"))
+                    .safe("nothing was changed")
+            })?;
         ops.push(self.sign_removal(None, site, role, &snapshot)?.into());
         for domain in snapshot.domains()? {
             let id = domain.genesis.domain_id;
@@ -86,7 +97,10 @@ impl Core {
             if !roster.role(&self.me).is_some_and(|role| role.has(Right::Admin)) {
                 return Err(ApiError::new(
                     ErrorKind::Refused,
-                    format!("the device is in domain {} too, and this device is not an admin there", domain.genesis.name),
+                    format!(
+                        "the device is in domain {} too, and this device is not an admin there",
+                        domain.genesis.name
+                    ),
                 )
                 .safe("nothing was changed")
                 .next("run the command on a device that is an admin of all its domains"));
@@ -104,11 +118,18 @@ impl Core {
         for (domain, name, op) in domains {
             self.change_group(&domain, Vec::new(), vec![site], vec![op])?;
             if let Some(generation) = self.ensure_kek(&domain)? {
-                rotated.push(Rotation { domain: name, generation });
+                rotated.push(Rotation {
+                    domain: name,
+                    generation,
+                });
             }
         }
         self.told();
-        Ok(RemoveReport { site: site.to_string(), name, rotated })
+        Ok(RemoveReport {
+            site: site.to_string(),
+            name,
+            rotated,
+        })
     }
 
     fn sign_removal(
@@ -120,6 +141,14 @@ impl Core {
     ) -> Result<Signed<MembershipOp>, ApiError> {
         // What was accepted from the device stays; what it signs later is refused everywhere (SOP part 2.1).
         let cut_seq = rows.highest_seq(domain.into(), &site)?;
-        self.sign_op(OpDraft { domain, kind: OpKind::Remove, site, role, binding: None, history_from: 0, cut_seq })
+        self.sign_op(OpDraft {
+            domain,
+            kind: OpKind::Remove,
+            site,
+            role,
+            binding: None,
+            history_from: 0,
+            cut_seq,
+        })
     }
 }

@@ -49,7 +49,10 @@ impl StreamHandler for RecoverHandler {
             stream.set_limits(FrameLimits::MEMBER);
             while let Some(request) = stream.recv().await? {
                 let peer = stream.peer();
-                let receipt = core.answer_replica(&peer, &request).await.map_err(|_| StreamEnd::Internal)?;
+                let receipt = core
+                    .answer_replica(&peer, &request)
+                    .await
+                    .map_err(|_| StreamEnd::Internal)?;
                 stream.send(&receipt).await?;
             }
             Ok(())
@@ -64,7 +67,10 @@ pub(super) async fn keep_placed(core: Weak<Core>) {
         let Some(core) = core.upgrade() else {
             return;
         };
-        let unplaced = core.read().and_then(|snapshot| core.blind_replicas(&snapshot)).unwrap_or_default();
+        let unplaced = core
+            .read()
+            .and_then(|snapshot| core.blind_replicas(&snapshot))
+            .unwrap_or_default();
         for replica in unplaced {
             if core.to_place(&replica).await.is_ok_and(|objects| !objects.is_empty()) {
                 // Who cannot be reached now is tried with the next look.
@@ -81,7 +87,12 @@ impl Core {
         let now_ms = self.now_ms();
         let mut protected = BTreeSet::new();
         for domain in snapshot.domains()? {
-            for root in snapshot.root_announcements(&domain.genesis.domain_id)?.iter().rev().take(PROTECTED_ROOTS) {
+            for root in snapshot
+                .root_announcements(&domain.genesis.domain_id)?
+                .iter()
+                .rev()
+                .take(PROTECTED_ROOTS)
+            {
                 let root = root.body();
                 protected.extend([root.root_id, root.ring_blob, root.checkpoint]);
             }
@@ -90,9 +101,15 @@ impl Core {
         for held in self.blobs.list().await? {
             let id = held.id();
             let receipts = snapshot.receipts(&id)?;
-            let valid = receipts.iter().any(|(site, receipt)| site == replica && receipt.valid_until_ms > now_ms);
+            let valid = receipts
+                .iter()
+                .any(|(site, receipt)| site == replica && receipt.valid_until_ms > now_ms);
             if !valid && !self.domains_of_object(&snapshot, &id)?.is_empty() {
-                objects.push(PlaceObject { storage_id: id, size: held.size(), protected: protected.contains(&id) });
+                objects.push(PlaceObject {
+                    storage_id: id,
+                    size: held.size(),
+                    protected: protected.contains(&id),
+                });
             }
         }
         objects.sort_by_key(|object| object.storage_id);
@@ -113,7 +130,9 @@ impl Core {
         }
         let objects = self.to_place(peer).await?;
         for batch in objects.chunks(MAX_IDS) {
-            let receipt = self.ask_replica(peer, stream, Ask::Place(batch.to_vec().into())).await?;
+            let receipt = self
+                .ask_replica(peer, stream, Ask::Place(batch.to_vec().into()))
+                .await?;
             if let Answer::Placed(placed) = &receipt.answer {
                 self.note_receipt(peer, &receipt, &placed.held)?;
             }
@@ -159,8 +178,16 @@ impl Core {
         request: &Signed<ReplicaRequest>,
         bytes: &[u8],
     ) -> Result<ReplicaReceipt, ApiError> {
-        let broken = || ApiError::new(ErrorKind::Integrity, format!("replica {} sent a receipt that is none", replica.fmt_short()));
-        let receipt = decode_receipt(bytes).map_err(|_| broken())?.verify(&self.mesh()).map_err(|_| broken())?;
+        let broken = || {
+            ApiError::new(
+                ErrorKind::Integrity,
+                format!("replica {} sent a receipt that is none", replica.fmt_short()),
+            )
+        };
+        let receipt = decode_receipt(bytes)
+            .map_err(|_| broken())?
+            .verify(&self.mesh())
+            .map_err(|_| broken())?;
         let body = receipt.body();
         if body.replica != *replica || body.request != request.id() || body.mesh_id != self.mesh() {
             return Err(broken());
@@ -171,7 +198,10 @@ impl Core {
     /// Answers a request about kept objects with a signed receipt.
     pub(super) async fn answer_replica(self: &Arc<Self>, peer: &SiteId, bytes: &[u8]) -> Result<Vec<u8>, ApiError> {
         let malformed = || ApiError::new(ErrorKind::BadInput, "a request that is not of the protocol");
-        let request = decode_request(bytes).map_err(|_| malformed())?.verify(&self.mesh()).map_err(|_| malformed())?;
+        let request = decode_request(bytes)
+            .map_err(|_| malformed())?
+            .verify(&self.mesh())
+            .map_err(|_| malformed())?;
         let roster = self.read()?.roster(Scope::Mesh)?.ok_or_else(malformed)?;
         let answer = match judge_request(&request, self.me, *peer, &roster, self.now_ms()) {
             Ok(()) => self.carry_out_request(peer, request.body()).await?,
@@ -246,10 +276,17 @@ impl Core {
             }
         }
         if !wanted.is_empty() {
-            let holder = HolderRow { asked_ms: 0, failures: 0, reason: None, next_try_ms: now_ms, claims: true };
+            let holder = HolderRow {
+                asked_ms: 0,
+                failures: 0,
+                reason: None,
+                next_try_ms: now_ms,
+                claims: true,
+            };
             let mut txn = self.catalog.begin()?;
             for id in &wanted {
-                txn.byte_event(id, sovm_catalog::ByteEvent::Missing, None, now_ms).map_err(ApiError::bug)?;
+                txn.byte_event(id, sovm_catalog::ByteEvent::Missing, None, now_ms)
+                    .map_err(ApiError::bug)?;
                 txn.put_holder(id, placer, &holder)?;
             }
             self.save(txn)?;
@@ -281,6 +318,9 @@ impl Core {
     pub(in super::super) fn copies_of(&self, id: &StorageId) -> Result<u64, ApiError> {
         let now_ms = self.now_ms();
         let receipts = self.read()?.receipts(id)?;
-        Ok(receipts.iter().filter(|(_, receipt)| receipt.valid_until_ms > now_ms).count() as u64)
+        Ok(receipts
+            .iter()
+            .filter(|(_, receipt)| receipt.valid_until_ms > now_ms)
+            .count() as u64)
     }
 }

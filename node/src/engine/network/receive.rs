@@ -87,11 +87,27 @@ impl Core {
                 .map(|opened| opened.map(|(kek_id, entry)| (ring.generation(&kek_id).unwrap_or(0), kek_id, entry)))
         };
         match opened {
-            Ok(Some((generation, kek_id, entry))) => {
-                self.admit_opened(txn, domain, SealedUnder { domain: *domain, generation, kek_id }, &entry, now_ms)
-            }
+            Ok(Some((generation, kek_id, entry))) => self.admit_opened(
+                txn,
+                domain,
+                SealedUnder {
+                    domain: *domain,
+                    generation,
+                    kek_id,
+                },
+                &entry,
+                now_ms,
+            ),
             // The key is not here yet: kept, and opened as soon as it comes (`lessons.md`, devices).
-            Ok(None) => self.hold(txn, from, domain, sealed::kek_id_of(bytes), HeldReason::NoKek, bytes, now_ms),
+            Ok(None) => self.hold(
+                txn,
+                from,
+                domain,
+                sealed::kek_id_of(bytes),
+                HeldReason::NoKek,
+                bytes,
+                now_ms,
+            ),
             Err(error) => Ok(txn.remember_refusal(bytes, &error.to_string(), now_ms)?),
         }
     }
@@ -118,7 +134,10 @@ impl Core {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one call site a reason; a struct would only rename them")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one call site a reason; a struct would only rename them"
+    )]
     fn hold(
         &self,
         txn: &mut Txn,
@@ -130,8 +149,15 @@ impl Core {
         now_ms: u64,
     ) -> Result<(), ApiError> {
         let element = *blake3::hash(bytes).as_bytes();
-        let held =
-            Held { element, domain: *domain, kek_id, reason, from: *from, received_ms: now_ms, bytes: bytes.to_vec() };
+        let held = Held {
+            element,
+            domain: *domain,
+            kek_id,
+            reason,
+            from: *from,
+            received_ms: now_ms,
+            bytes: bytes.to_vec(),
+        };
         txn.hold(&held)?;
         Ok(())
     }
@@ -146,9 +172,17 @@ impl Core {
         let snapshot = self.read()?;
         let mut waiting = Vec::new();
         for kek_id in snapshot.held_keks()? {
-            let holds = self.keys().domain(domain).is_some_and(|keys| keys.ring.get(&kek_id).is_some());
+            let holds = self
+                .keys()
+                .domain(domain)
+                .is_some_and(|keys| keys.ring.get(&kek_id).is_some());
             if holds {
-                waiting.extend(snapshot.held_for_kek(&kek_id)?.into_iter().filter(|held| held.domain == *domain));
+                waiting.extend(
+                    snapshot
+                        .held_for_kek(&kek_id)?
+                        .into_iter()
+                        .filter(|held| held.domain == *domain),
+                );
             }
         }
         if waiting.is_empty() {
@@ -167,7 +201,10 @@ impl Core {
     /// What follows from entries that count now.
     pub(in super::super) fn after_admission(&self, committed: &Committed) -> Result<(), ApiError> {
         let changed = |kind: EntryKind| {
-            committed.changes.values().any(|change| change.kind == kind && change.after != EntryState::WaitingAuthority)
+            committed
+                .changes
+                .values()
+                .any(|change| change.kind == kind && change.after != EntryState::WaitingAuthority)
         };
         if changed(EntryKind::MembershipOp) || changed(EntryKind::MeshGenesis) {
             self.refresh_allow()?;

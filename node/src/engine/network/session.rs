@@ -132,7 +132,9 @@ impl Core {
         if roster.role(&self.me).is_none() {
             return Ok(Vec::new());
         }
-        let partners = roster.members().filter(|(site, role, _)| *site != self.me && *role != Role::Recovery);
+        let partners = roster
+            .members()
+            .filter(|(site, role, _)| *site != self.me && *role != Role::Recovery);
         Ok(partners.map(|(site, ..)| site).collect())
     }
 
@@ -166,12 +168,18 @@ impl Core {
     }
 
     /// `sync`: a round now, and with `wait_secs` as many as it takes until nothing is missing here or on blind replicas.
-    pub(in super::super) async fn sync_now(self: &Arc<Self>, wait_secs: u64, progress: &dyn ProgressSink) -> Result<SyncReport, ApiError> {
+    pub(in super::super) async fn sync_now(
+        self: &Arc<Self>,
+        wait_secs: u64,
+        progress: &dyn ProgressSink,
+    ) -> Result<SyncReport, ApiError> {
         self.network()?;
         if self.my_role()?.is_none() {
-            return Err(ApiError::new(ErrorKind::Refused, "this device was removed from its mesh")
-                .safe("what it had stays readable here")
-                .next("sovm join TICKET, with a new ticket from an admin"));
+            return Err(
+                ApiError::new(ErrorKind::Refused, "this device was removed from its mesh")
+                    .safe("what it had stays readable here")
+                    .next("sovm join TICKET, with a new ticket from an admin"),
+            );
         }
         let deadline = tokio::time::Instant::now() + Duration::from_secs(wait_secs);
         let (mut peers, mut moved) = self.talk_to_all().await;
@@ -179,7 +187,12 @@ impl Core {
             let counts = self.counts(&self.all_objects(&self.read()?)?);
             let settled = counts.pending_bytes == 0 && counts.pending_access == 0 && self.unplaced().await? == 0;
             if settled || tokio::time::Instant::now() >= deadline {
-                return Ok(SyncReport { peers, received: moved.received, sent: moved.sent, objects: counts });
+                return Ok(SyncReport {
+                    peers,
+                    received: moved.received,
+                    sent: moved.sent,
+                    objects: counts,
+                });
             }
             progress.event(Event::Progress {
                 stage: "syncing".to_owned(),
@@ -215,9 +228,12 @@ impl Core {
         self.note_peer(&peer, |state| state.online = result.is_ok());
         let moved = result.map_err(|error| match error {
             TalkError::Node(error) => error,
-            other => ApiError::new(ErrorKind::Network, format!("device {}: {}", peer.fmt_short(), chain(&other)))
-                .safe("what is here stays as it is")
-                .next("sovm status shows who is online; the next round is tried by itself"),
+            other => ApiError::new(
+                ErrorKind::Network,
+                format!("device {}: {}", peer.fmt_short(), chain(&other)),
+            )
+            .safe("what is here stays as it is")
+            .next("sovm status shows who is online; the next round is tried by itself"),
         })?;
         self.note_peer(&peer, |state| state.last_seen_ms = Some(self.now_ms()));
         Ok(moved)
@@ -225,7 +241,11 @@ impl Core {
 
     async fn talk(self: &Arc<Self>, peer: SiteId) -> Result<Moved, TalkError> {
         let network = self.network()?;
-        let mut stream = network.net.endpoint().open(peer, Alpn::Sync, FrameLimits::MEMBER).await?;
+        let mut stream = network
+            .net
+            .endpoint()
+            .open(peer, Alpn::Sync, FrameLimits::MEMBER)
+            .await?;
         let own = self.hello(&peer)?;
         send(&mut stream, &PeerMessage::Hello(own.clone())).await?;
         self.send_whereabouts(&mut stream).await?;
@@ -265,7 +285,10 @@ impl Core {
         }
         self.place_with(&peer, &mut stream).await.map_err(TalkError::Node)?;
         stream.finish().await?;
-        Ok(Moved { sent: outcome.sent, received: outcome.received })
+        Ok(Moved {
+            sent: outcome.sent,
+            received: outcome.received,
+        })
     }
 
     /// The other side of [`talk`](Self::talk).
@@ -389,8 +412,11 @@ impl Core {
         ask: blind::Ask,
     ) -> Result<blind::ReplicaReceipt, ApiError> {
         let request = self.sign_replica_request(peer, ask)?;
-        let lost = |error: TalkError| ApiError::new(ErrorKind::Network, format!("replica {}: {error}", peer.fmt_short()));
-        send(stream, &PeerMessage::Replica(request.bytes().to_vec().into())).await.map_err(lost)?;
+        let lost =
+            |error: TalkError| ApiError::new(ErrorKind::Network, format!("replica {}: {error}", peer.fmt_short()));
+        send(stream, &PeerMessage::Replica(request.bytes().to_vec().into()))
+            .await
+            .map_err(lost)?;
         match recv(stream).await.map_err(lost)? {
             Some(PeerMessage::Replica(bytes)) => self.check_receipt(peer, &request, &bytes),
             _ => Err(lost(TalkError::Ended)),

@@ -31,8 +31,19 @@ impl<'a> CatalogSet<'a> {
         let snapshot = core.read()?;
         let mut public = MemorySet::default();
         let mut put = |id: &sovm_object::id::RecordId, hlc, bytes: &[u8]| {
-            let element = Element { hlc, id: sealed::element_id(id, None) };
-            public.insert(Scope::Public, 0, element, Item { kind: PLAIN, bytes: bytes.to_vec() });
+            let element = Element {
+                hlc,
+                id: sealed::element_id(id, None),
+            };
+            public.insert(
+                Scope::Public,
+                0,
+                element,
+                Item {
+                    kind: PLAIN,
+                    bytes: bytes.to_vec(),
+                },
+            );
         };
         for genesis in snapshot.accepted::<MeshGenesis>(Place::Mesh, EntryKind::MeshGenesis)? {
             put(&genesis.id(), genesis.body().created, genesis.bytes());
@@ -61,8 +72,17 @@ impl SyncSet for CatalogSet<'_> {
         Ok(shards
             .into_iter()
             .map(|(shard, digest)| {
-                let sum = Digest { count: digest.count, sum: digest.sum };
-                (Shard { generation: shard.generation, day: shard.day }, sum)
+                let sum = Digest {
+                    count: digest.count,
+                    sum: digest.sum,
+                };
+                (
+                    Shard {
+                        generation: shard.generation,
+                        day: shard.day,
+                    },
+                    sum,
+                )
             })
             .collect())
     }
@@ -71,7 +91,10 @@ impl SyncSet for CatalogSet<'_> {
         let Some(place) = place(scope) else {
             return self.public.elements(scope, shard);
         };
-        let shard = PlaceShard { generation: shard.generation, day: shard.day };
+        let shard = PlaceShard {
+            generation: shard.generation,
+            day: shard.day,
+        };
         let elements = self.snapshot.elements(place, shard).map_err(SetError::new)?;
         Ok(elements.into_iter().map(|(hlc, id)| Element { hlc, id }).collect())
     }
@@ -81,7 +104,10 @@ impl SyncSet for CatalogSet<'_> {
             return self.public.item(scope, shard, id);
         };
         // Entitlement: only what stands in exactly the shard that the peer may see.
-        let in_shard = PlaceShard { generation: shard.generation, day: shard.day };
+        let in_shard = PlaceShard {
+            generation: shard.generation,
+            day: shard.day,
+        };
         let known = self.snapshot.elements(place, in_shard).map_err(SetError::new)?;
         if !known.iter().any(|(_, element)| element == id) {
             return Ok(None);
@@ -90,7 +116,10 @@ impl SyncSet for CatalogSet<'_> {
             return Ok(None);
         };
         Ok(match (element.kek_id, place) {
-            (None, _) => Some(Item { kind: PLAIN, bytes: element.bytes }),
+            (None, _) => Some(Item {
+                kind: PLAIN,
+                bytes: element.bytes,
+            }),
             (Some(kek_id), Place::Domain(domain)) => {
                 let keys = self.core.keys();
                 let kek = keys.domain(&domain).and_then(|keys| keys.ring.get(&kek_id));
@@ -115,9 +144,15 @@ impl Core {
             return Ok(Vec::new());
         };
         if !mine.reads() || !theirs.reads() {
-            return Ok(vec![SharedScope { scope: Scope::Public, from_generation: 0 }]);
+            return Ok(vec![SharedScope {
+                scope: Scope::Public,
+                from_generation: 0,
+            }]);
         }
-        let mut shared = vec![SharedScope { scope: Scope::Mesh, from_generation: 0 }];
+        let mut shared = vec![SharedScope {
+            scope: Scope::Mesh,
+            from_generation: 0,
+        }];
         for domain in snapshot.domains()? {
             let id: DomainId = domain.genesis.domain_id;
             let Some(roster) = snapshot.roster(Place::Domain(id))? else {
@@ -126,8 +161,15 @@ impl Core {
             if !roster.role(&self.me).is_some_and(Role::reads) || !roster.role(peer).is_some_and(Role::reads) {
                 continue;
             }
-            let from = [&self.me, peer].into_iter().filter_map(|site| roster.history_from(site)).max().unwrap_or(1);
-            shared.push(SharedScope { scope: Scope::Domain(id), from_generation: from });
+            let from = [&self.me, peer]
+                .into_iter()
+                .filter_map(|site| roster.history_from(site))
+                .max()
+                .unwrap_or(1);
+            shared.push(SharedScope {
+                scope: Scope::Domain(id),
+                from_generation: from,
+            });
         }
         Ok(shared)
     }

@@ -22,10 +22,7 @@ use sovm_object::{
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use super::super::core::Core;
-use crate::{
-    config::Limits,
-    error::ApiError,
-};
+use crate::{config::Limits, error::ApiError};
 
 /// Reports of running attempts that may wait.
 const REPORTS: usize = 256;
@@ -49,7 +46,12 @@ pub(super) async fn fetch_missing(core: Weak<Core>) {
         (network.net.fetcher(), core.watch(), config)
     };
     let (report, mut reports) = mpsc::channel(REPORTS);
-    let mut work = Work { planner: Planner::new(config, rand::random()), running: HashMap::new(), fetcher, report };
+    let mut work = Work {
+        planner: Planner::new(config, rand::random()),
+        running: HashMap::new(),
+        fetcher,
+        report,
+    };
     let mut wake = tokio::time::Instant::now();
     loop {
         let mut events = Vec::new();
@@ -99,7 +101,13 @@ impl Work {
         match effect {
             Effect::Fetch { id, size, part, holder } => {
                 let request = FetchRequest { id, size, part };
-                let task = tokio::spawn(attempt(Arc::downgrade(core), self.fetcher.clone(), request, holder, self.report.clone()));
+                let task = tokio::spawn(attempt(
+                    Arc::downgrade(core),
+                    self.fetcher.clone(),
+                    request,
+                    holder,
+                    self.report.clone(),
+                ));
                 self.running.insert((id, holder), task.abort_handle());
             }
             Effect::Cancel { id, holder } => {
@@ -117,7 +125,13 @@ impl Work {
 }
 
 /// One attempt to get an object, or a part of it, from one holder.
-async fn attempt(core: Weak<Core>, fetcher: Fetcher, request: FetchRequest, holder: SiteId, report: mpsc::Sender<Event>) {
+async fn attempt(
+    core: Weak<Core>,
+    fetcher: Fetcher,
+    request: FetchRequest,
+    holder: SiteId,
+    report: mpsc::Sender<Event>,
+) {
     let id = request.id;
     let progress = {
         let (core, report) = (core.clone(), report.clone());
@@ -136,7 +150,9 @@ async fn attempt(core: Weak<Core>, fetcher: Fetcher, request: FetchRequest, hold
     let event = match result {
         Ok(outcome) => {
             if let Ok(network) = core.network() {
-                network.fetched_bytes.fetch_add(outcome.fetched_bytes, Ordering::Relaxed);
+                network
+                    .fetched_bytes
+                    .fetch_add(outcome.fetched_bytes, Ordering::Relaxed);
             }
             let durable = outcome.durable.is_some();
             if let Some(durable) = outcome.durable
@@ -178,7 +194,11 @@ impl Core {
                 continue;
             }
             let size = pending.exact_byte_size.and_then(padme);
-            events.push(Event::Want { id: pending.storage_id, size, priority: 1 });
+            events.push(Event::Want {
+                id: pending.storage_id,
+                size,
+                priority: 1,
+            });
             for (site, row) in pending.asked {
                 if row.claims {
                     events.push(Event::Holder(pending.storage_id, site));
@@ -186,7 +206,11 @@ impl Core {
             }
         }
         for site in self.talk_partners()? {
-            events.push(if self.seen(&site).0 { Event::Online(site) } else { Event::Offline(site) });
+            events.push(if self.seen(&site).0 {
+                Event::Online(site)
+            } else {
+                Event::Offline(site)
+            });
         }
         if let Ok(free) = fs4::available_space(self.blobs.root()) {
             events.push(Event::Space(free));
@@ -221,7 +245,11 @@ impl Core {
 
     fn note_partly(&self, id: &StorageId, have_bytes: u64) {
         if let Some(network) = self.net.get() {
-            network.partly.lock().unwrap_or_else(PoisonError::into_inner).insert(*id, have_bytes);
+            network
+                .partly
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(*id, have_bytes);
         }
     }
 
@@ -233,7 +261,12 @@ impl Core {
 
     /// Finds what the last stop left half fetched, so that `status` tells the truth before the fetch goes on.
     pub(super) async fn find_partly_fetched(&self) -> Result<(), ApiError> {
-        let pending: Vec<_> = self.read()?.pending_bytes()?.into_iter().map(|pending| pending.storage_id).collect();
+        let pending: Vec<_> = self
+            .read()?
+            .pending_bytes()?
+            .into_iter()
+            .map(|pending| pending.storage_id)
+            .collect();
         for id in pending {
             match self.blobs.holding(id).await? {
                 Holding::Partial { bytes } => self.note_partly(&id, bytes),
@@ -248,7 +281,11 @@ impl Core {
 
     /// Domains whose members may have an object's bytes.
     pub(super) fn domains_of_object(&self, snapshot: &Snapshot, id: &StorageId) -> Result<Vec<DomainId>, ApiError> {
-        let mut domains: Vec<DomainId> = snapshot.access_records(id)?.iter().map(|grant| grant.domain_id).collect();
+        let mut domains: Vec<DomainId> = snapshot
+            .access_records(id)?
+            .iter()
+            .map(|grant| grant.domain_id)
+            .collect();
         for domain in snapshot.domains()? {
             let domain = domain.genesis.domain_id;
             let announced = snapshot.root_announcements(&domain)?.iter().any(|root| {
@@ -269,6 +306,10 @@ impl Core {
         let Some(roster) = snapshot.roster(Scope::Mesh)? else {
             return Ok(Vec::new());
         };
-        Ok(roster.members().filter(|(_, role, _)| *role == Role::Blind).map(|(site, ..)| site).collect())
+        Ok(roster
+            .members()
+            .filter(|(_, role, _)| *role == Role::Blind)
+            .map(|(site, ..)| site)
+            .collect())
     }
 }

@@ -54,7 +54,9 @@ sovm_object::payload! {
 /// The last proof this node has, if any.
 pub(in super::super) fn last_drill(rows: &impl Read) -> Result<Option<LastDrill>, ApiError> {
     let stored = rows.meta(META_LAST_DRILL)?;
-    stored.map(|bytes| sovm_object::cbor::from_slice(&bytes).map_err(ApiError::bug)).transpose()
+    stored
+        .map(|bytes| sovm_object::cbor::from_slice(&bytes).map_err(ApiError::bug))
+        .transpose()
 }
 
 /// A place that is not this node's disk, or this node's disk when there is no other.
@@ -73,22 +75,34 @@ impl Core {
     ) -> Result<DrillReport, ApiError> {
         let domains: Vec<DomainId> = match domain {
             Some(name) => vec![self.domain(Some(name))?],
-            None => self.read()?.domains()?.into_iter().map(|domain| domain.genesis.domain_id).collect(),
+            None => self
+                .read()?
+                .domains()?
+                .into_iter()
+                .map(|domain| domain.genesis.domain_id)
+                .collect(),
         };
         if self.is_online() {
             // Who can be reached decides where the drill reads from.
             self.talk_to_all().await;
         }
-        let mut report = DrillReport { proven: true, missing: 0, domains: Vec::new() };
+        let mut report = DrillReport {
+            proven: true,
+            missing: 0,
+            domains: Vec::new(),
+        };
         let mut objects = 0;
         for domain in domains {
             let snapshot = self.read()?;
             let Some(root) = snapshot.root_announcements(&domain)?.pop() else {
                 // A domain without a kit cannot be recovered; one that holds nothing needs no proof.
                 if !self.all_objects(&snapshot)?.is_empty() && report.domains.is_empty() {
-                    return Err(ApiError::new(ErrorKind::Refused, "there is no recovery root yet, so there is nothing to drill")
-                        .safe("nothing was changed")
-                        .next("sovm recovery kit > page.txt"));
+                    return Err(ApiError::new(
+                        ErrorKind::Refused,
+                        "there is no recovery root yet, so there is nothing to drill",
+                    )
+                    .safe("nothing was changed")
+                    .next("sovm recovery kit > page.txt"));
                 }
                 continue;
             };
@@ -99,12 +113,19 @@ impl Core {
             report.domains.push(found);
         }
         if report.domains.is_empty() {
-            return Err(ApiError::new(ErrorKind::Refused, "there is no recovery root yet, so there is nothing to drill")
-                .safe("nothing was changed")
-                .next("sovm recovery kit > page.txt"));
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                "there is no recovery root yet, so there is nothing to drill",
+            )
+            .safe("nothing was changed")
+            .next("sovm recovery kit > page.txt"));
         }
         if report.proven {
-            let proof = LastDrill { proven_ms: self.now_ms(), objects, missing: report.missing };
+            let proof = LastDrill {
+                proven_ms: self.now_ms(),
+                objects,
+                missing: report.missing,
+            };
             let mut txn = self.catalog.begin()?;
             txn.put_meta(META_LAST_DRILL, &sovm_object::cbor::to_vec(&proof))?;
             self.save(txn)?;
@@ -122,7 +143,9 @@ impl Core {
         let aside = tempfile::tempdir().map_err(|error| ApiError::io("making a temporary directory", &error))?;
         let store = ObjectStore::open(aside.path().join("blobs"), DiskReserve { bytes: 0, percent: 0 }).await?;
         let places = self.drill_places()?;
-        let result = self.restore_aside(domain, root, full, progress, aside.path(), &store, &places).await;
+        let result = self
+            .restore_aside(domain, root, full, progress, aside.path(), &store, &places)
+            .await;
         store.shutdown().await?;
         result
     }
@@ -144,7 +167,10 @@ impl Core {
             let here = match place {
                 Place::Replica(site) => {
                     let fetcher = Fetcher::new(self.network()?.net.endpoint().clone(), store.clone());
-                    fetcher.fetch(&FetchRequest::whole(id), *site, |_| {}).await.is_ok_and(|outcome| outcome.durable.is_some())
+                    fetcher
+                        .fetch(&FetchRequest::whole(id), *site, |_| {})
+                        .await
+                        .is_ok_and(|outcome| outcome.durable.is_some())
                 }
                 Place::Here => match whole(&self.blobs, id).await {
                     Some(bytes) => store.publish(bytes.into(), id).await.is_ok(),
@@ -170,11 +196,18 @@ impl Core {
         places: &[Place],
     ) -> Result<DrillDomain, ApiError> {
         let gone = |what: &str, id: &StorageId| {
-            ApiError::new(ErrorKind::Failed, format!("{what} {} is on no replica that was reached", id.fmt_short()))
-                .safe("the drill ran aside; this node was not changed")
-                .next("sovm recovery checkpoint, then sovm sync --wait 60s, then sovm drill again")
+            ApiError::new(
+                ErrorKind::Failed,
+                format!("{what} {} is on no replica that was reached", id.fmt_short()),
+            )
+            .safe("the drill ran aside; this node was not changed")
+            .next("sovm recovery checkpoint, then sovm sync --wait 60s, then sovm drill again")
         };
-        for (what, id) in [("recovery root", root.root_id), ("ring blob", root.ring_blob), ("checkpoint", root.checkpoint)] {
+        for (what, id) in [
+            ("recovery root", root.root_id),
+            ("ring blob", root.ring_blob),
+            ("checkpoint", root.checkpoint),
+        ] {
             if !self.bring(store, places, id).await? {
                 return Err(gone(what, &id));
             }
@@ -198,13 +231,30 @@ impl Core {
         let mut tables = Vec::new();
         for view in restored.tables()? {
             let name = view.display_name.clone();
-            let rows = self.drill_table(domain, &view.genesis.table_id, &restored, store, places, full, progress, &mut proof).await?;
+            let rows = self
+                .drill_table(
+                    domain,
+                    &view.genesis.table_id,
+                    &restored,
+                    store,
+                    places,
+                    full,
+                    progress,
+                    &mut proof,
+                )
+                .await?;
             proof.tables.insert(view.genesis.table_id, rows);
-            tables.push(DrillTable { table: name, rows_restored: rows.restored, rows_here: rows.live });
+            tables.push(DrillTable {
+                table: name,
+                rows_restored: rows.restored,
+                rows_here: rows.live,
+            });
         }
         let name = self.domain_info(&self.read()?, domain)?.name;
         for finding in proof.findings() {
-            progress.event(Event::Notice { text: format!("domain {name}: {finding}") });
+            progress.event(Event::Notice {
+                text: format!("domain {name}: {finding}"),
+            });
         }
         Ok(DrillDomain {
             domain: name,
@@ -233,32 +283,55 @@ impl Core {
                 .safe("the drill ran aside; this node was not changed")
                 .next("sovm recovery checkpoint, then sovm drill again")
         };
-        let root = whole(store, announced.root_id).await.ok_or_else(|| failed("root", &"it does not read"))?;
+        let root = whole(store, announced.root_id)
+            .await
+            .ok_or_else(|| failed("root", &"it does not read"))?;
         let root = RootIn::decode(announced.root_id, &root).map_err(|error| failed("root", &error))?;
         let mesh = self.mesh();
         let root = {
             let keys = self.keys();
-            let keys = keys.domain(domain).ok_or_else(|| ApiError::bug("a domain without keys"))?;
-            let believed = std::iter::once(announced.issuer).chain(keys.admins.iter().copied()).collect();
+            let keys = keys
+                .domain(domain)
+                .ok_or_else(|| ApiError::bug("a domain without keys"))?;
+            let believed = std::iter::once(announced.issuer)
+                .chain(keys.admins.iter().copied())
+                .collect();
             let opened = root.open(&keys.ring, None).map_err(|error| failed("root", &error))?;
-            opened.verify(&mesh, domain, &believed).map_err(|error| failed("root", &error))?
+            opened
+                .verify(&mesh, domain, &believed)
+                .map_err(|error| failed("root", &error))?
         };
-        let head = whole(store, announced.checkpoint).await.ok_or_else(|| failed("checkpoint", &"it does not read"))?;
-        let head = self.open_body(domain, &head, root.access()).map_err(|error| failed("checkpoint", &error))?;
+        let head = whole(store, announced.checkpoint)
+            .await
+            .ok_or_else(|| failed("checkpoint", &"it does not read"))?;
+        let head = self
+            .open_body(domain, &head, root.access())
+            .map_err(|error| failed("checkpoint", &error))?;
         let mut bodies = Vec::new();
         for part in head.parts() {
             if !self.bring(store, places, part.storage_id).await? {
-                return Err(failed("checkpoint", &format!("its part {} is missing", part.storage_id.fmt_short())));
+                return Err(failed(
+                    "checkpoint",
+                    &format!("its part {} is missing", part.storage_id.fmt_short()),
+                ));
             }
             let access = part_access(part, &mesh, domain).map_err(|error| failed("checkpoint", &error))?;
-            let bytes = whole(store, part.storage_id).await.ok_or_else(|| failed("checkpoint", &"a part does not read"))?;
-            bodies.push(self.open_body(domain, &bytes, &access).map_err(|error| failed("checkpoint", &error))?);
+            let bytes = whole(store, part.storage_id)
+                .await
+                .ok_or_else(|| failed("checkpoint", &"a part does not read"))?;
+            bodies.push(
+                self.open_body(domain, &bytes, &access)
+                    .map_err(|error| failed("checkpoint", &error))?,
+            );
         }
         bodies.push(head);
         let keys = self.keys();
-        let keys = keys.domain(domain).ok_or_else(|| ApiError::bug("a domain without keys"))?;
+        let keys = keys
+            .domain(domain)
+            .ok_or_else(|| ApiError::bug("a domain without keys"))?;
         let set = RecoveredSet::open(&bodies, &keys.ring, &mesh, domain).map_err(|error| failed("entries", &error))?;
-        set.authorize(&root, &keys.ring, &mesh, None).map_err(|error| failed("entries", &error))?;
+        set.authorize(&root, &keys.ring, &mesh, None)
+            .map_err(|error| failed("entries", &error))?;
         Ok(set)
     }
 
@@ -294,9 +367,12 @@ impl Core {
     fn live_digest(&self, root: &RootAnnouncement) -> Result<[u8; 32], ApiError> {
         let stored = self.read()?.meta(&digest_row(&root.root_id))?;
         stored.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
-            ApiError::new(ErrorKind::Refused, "the newest checkpoint was written by another device, so there is nothing here to compare it with")
-                .safe("nothing was changed")
-                .next("sovm recovery checkpoint, then sovm drill; or run the drill on the device that wrote it")
+            ApiError::new(
+                ErrorKind::Refused,
+                "the newest checkpoint was written by another device, so there is nothing here to compare it with",
+            )
+            .safe("nothing was changed")
+            .next("sovm recovery checkpoint, then sovm drill; or run the drill on the device that wrote it")
         })
     }
 
@@ -344,14 +420,22 @@ impl Core {
     /// Rows an object holds, counted in its decoded data.
     async fn count_rows(&self, store: &ObjectStore, id: StorageId) -> Result<u64, ApiError> {
         let dek = self.find_dek(&id)?;
-        let bad = |error: &dyn std::error::Error| ApiError::new(ErrorKind::Integrity, super::super::convert::chain(error));
-        let footer = Footer::open(store, id, &dek, OpenOptions::default()).await.map_err(|error| bad(&error))?;
+        let bad =
+            |error: &dyn std::error::Error| ApiError::new(ErrorKind::Integrity, super::super::convert::chain(error));
+        let footer = Footer::open(store, id, &dek, OpenOptions::default())
+            .await
+            .map_err(|error| bad(&error))?;
         let narrow = footer.narrowest();
         let mut rows = 0;
         for group in 0..footer.row_groups() {
             let plan = footer.plan(&[group], &narrow).map_err(|error| bad(&error))?;
-            let chunks = VerifiedRead::read(store, id, plan.ranges()).await.map_err(|error| bad(&error))?;
-            for batch in footer.decode(&plan, chunks, Default::default()).map_err(|error| bad(&error))? {
+            let chunks = VerifiedRead::read(store, id, plan.ranges())
+                .await
+                .map_err(|error| bad(&error))?;
+            for batch in footer
+                .decode(&plan, chunks, Default::default())
+                .map_err(|error| bad(&error))?
+            {
                 rows += batch.map_err(|error| bad(&error))?.num_rows() as u64;
             }
         }
@@ -363,7 +447,11 @@ impl Core {
         let snapshot = self.read()?;
         let roster = snapshot.roster(Scope::Mesh)?;
         let blind = roster.into_iter().flat_map(|roster| {
-            roster.members().filter(|(_, role, _)| *role == sovm_object::record::Role::Blind).map(|(site, ..)| site).collect::<Vec<_>>()
+            roster
+                .members()
+                .filter(|(_, role, _)| *role == sovm_object::record::Role::Blind)
+                .map(|(site, ..)| site)
+                .collect::<Vec<_>>()
         });
         Ok(blind.filter(|site| self.seen(site).0).collect())
     }
@@ -388,12 +476,12 @@ async fn sample(live: &ObjectStore, restored: &ObjectStore, object: StorageId, f
     let theirs = VerifiedRead::read(restored, object, &[start..end]).await;
     let ours = VerifiedRead::read(live, object, &[start..end]).await;
     match (ours, theirs) {
-        (Ok(ours), Ok(theirs)) if ours.first().map(|b| &b[..]) == theirs.first().map(|b| &b[..]) => {
-            Sample::Equal { object, bytes: end - start }
-        }
+        (Ok(ours), Ok(theirs)) if ours.first().map(|b| &b[..]) == theirs.first().map(|b| &b[..]) => Sample::Equal {
+            object,
+            bytes: end - start,
+        },
         (_, Err(error)) => unreadable(error.to_string()),
         (Err(error), _) => unreadable(format!("here: {error}")),
         _ => unreadable("the bytes differ".to_owned()),
     }
 }
-

@@ -15,7 +15,7 @@ use sovm_object::{
     sign::Signed,
 };
 use sovm_recovery::{
-    Kit, KeyStore, RecoverError, RecoverOptions as PlanOptions, Recovered,
+    KeyStore, Kit, RecoverError, RecoverOptions as PlanOptions, Recovered,
     checkpoint::RecoveredEntry,
     keystore::{Contents, DomainKeys, MlsKey as StoredMlsKey, Unlock},
     kit::ParsedKit,
@@ -49,12 +49,19 @@ pub(in super::super) async fn recover(
     progress: Arc<dyn ProgressSink>,
 ) -> Result<RecoverReport, ApiError> {
     let kit = Kit::parse_page(&options.kit).map_err(|error| {
-        ApiError::new(ErrorKind::BadInput, error.to_string()).safe("nothing was changed").next("correct the line and run sovm recover again")
+        ApiError::new(ErrorKind::BadInput, error.to_string())
+            .safe("nothing was changed")
+            .next("correct the line and run sovm recover again")
     })?;
     let name = options.name.clone().unwrap_or_else(machine_name);
     check_display_name(&name)?;
     let places = match options.from.as_slice() {
-        [] => kit.facts.replicas.iter().map(|replica| replica.address.clone()).collect(),
+        [] => kit
+            .facts
+            .replicas
+            .iter()
+            .map(|replica| replica.address.clone())
+            .collect(),
         named => named.to_vec(),
     };
     if places.is_empty() {
@@ -64,7 +71,10 @@ pub(in super::super) async fn recover(
     }
     home.create()?;
     let config = Config::load(home)?;
-    let reserve = DiskReserve { bytes: config.limits.disk_reserve.unwrap_or(Limits::DISK_RESERVE_BYTES), percent: 0 };
+    let reserve = DiskReserve {
+        bytes: config.limits.disk_reserve.unwrap_or(Limits::DISK_RESERVE_BYTES),
+        percent: 0,
+    };
     let store = ObjectStore::open(home.path().join("blobs"), reserve).await?;
     let unlock = fresh_lock_of(options.unlock)?;
     let outcome = from_first_that_works(&places, &kit, &store, &*progress).await;
@@ -87,7 +97,9 @@ pub(in super::super) async fn recover(
     store.shutdown().await?;
     result?;
     if let Err(error) = push {
-        progress.event(Event::Notice { text: error.to_string() });
+        progress.event(Event::Notice {
+            text: error.to_string(),
+        });
     }
     finish(home, &unlock, &recovered, progress).await
 }
@@ -100,7 +112,9 @@ async fn from_first_that_works(
 ) -> Result<(Source, Recovered), ApiError> {
     let mut failures = Vec::new();
     for place in places {
-        progress.event(Event::Notice { text: format!("asking {place}") });
+        progress.event(Event::Notice {
+            text: format!("asking {place}"),
+        });
         let source = match Source::open(place, kit.kit.site_key(), kit.facts.mesh_id, store).await {
             Ok(source) => source,
             Err(error) => {
@@ -188,7 +202,11 @@ async fn make_home(
 
 fn copy_keys(from: &DomainKeys, to: &mut DomainKeys) {
     for (generation, kek_id, kek) in from.ring.iter() {
-        to.ring.insert(generation, kek_id, sovm_object::secret::Kek::from_bytes(*kek.expose_for_sealing()));
+        to.ring.insert(
+            generation,
+            kek_id,
+            sovm_object::secret::Kek::from_bytes(*kek.expose_for_sealing()),
+        );
     }
     to.admins.clone_from(&from.admins);
     to.op_heads.clone_from(&from.op_heads);
@@ -223,7 +241,9 @@ fn add_this_machine(
     let recovery_site = kit.kit.recovery_site();
     for domain in [None, Some(recovered.domain_id)] {
         let scope = Scope::from(domain);
-        let roster = txn.roster(scope)?.ok_or_else(|| ApiError::bug("a recovered set without roster"))?;
+        let roster = txn
+            .roster(scope)?
+            .ok_or_else(|| ApiError::bug("a recovered set without roster"))?;
         let op = MembershipOp {
             mesh_id: mesh,
             domain,
@@ -249,8 +269,19 @@ fn add_this_machine(
 fn public_set(rows: &Txn) -> Result<MemorySet, ApiError> {
     let mut public = MemorySet::default();
     let mut put = |id, hlc, bytes: &[u8]| {
-        let element = Element { hlc, id: sealed::element_id(&id, None) };
-        public.insert(SyncScope::Public, 0, element, Item { kind: 0, bytes: bytes.to_vec() });
+        let element = Element {
+            hlc,
+            id: sealed::element_id(&id, None),
+        };
+        public.insert(
+            SyncScope::Public,
+            0,
+            element,
+            Item {
+                kind: 0,
+                bytes: bytes.to_vec(),
+            },
+        );
     };
     for genesis in rows.accepted::<MeshGenesis>(Scope::Mesh, EntryKind::MeshGenesis)? {
         put(genesis.id(), genesis.body().created, genesis.bytes());
@@ -270,7 +301,10 @@ async fn import_all(source: &Source, store: &ObjectStore, recovered: &Recovered)
             continue;
         };
         let id = manifest.body().storage_id;
-        let bytes = source.get(id).await.map_err(|error| ApiError::new(ErrorKind::Failed, chain(&error)))?;
+        let bytes = source
+            .get(id)
+            .await
+            .map_err(|error| ApiError::new(ErrorKind::Failed, chain(&error)))?;
         if let Some(bytes) = bytes {
             match store.publish(bytes.into(), id).await {
                 Ok(_) | Err(sovm_mesh::net::store::PublishError::WrongId { .. }) => {}
@@ -300,8 +334,16 @@ impl Core {
     fn recover_report(&self, recovered: &Recovered, objects: ObjectCounts) -> Result<RecoverReport, ApiError> {
         let snapshot = self.read()?;
         let domain: DomainId = recovered.domain_id;
-        let head = recovered.report.heads.first().ok_or_else(|| ApiError::bug("a recovery without a root"))?;
-        let tables = snapshot.tables()?.iter().filter(|table| table.genesis.domain_id == domain).count();
+        let head = recovered
+            .report
+            .heads
+            .first()
+            .ok_or_else(|| ApiError::bug("a recovery without a root"))?;
+        let tables = snapshot
+            .tables()?
+            .iter()
+            .filter(|table| table.genesis.domain_id == domain)
+            .count();
         Ok(RecoverReport {
             home: self.home.path().to_owned(),
             site: self.me.to_string(),

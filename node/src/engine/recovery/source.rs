@@ -38,16 +38,24 @@ const MAX_BLOB_BYTES: u64 = 256 << 20;
 
 /// An address as it stands on a kit page and behind `--from`: `SITE@ADDRESS,ADDRESS`.
 pub(super) fn to_text(address: &SiteAddress) -> String {
-    let places: Vec<_> = address.direct.iter().map(ToString::to_string).chain(address.relays.iter().cloned()).collect();
+    let places: Vec<_> = address
+        .direct
+        .iter()
+        .map(ToString::to_string)
+        .chain(address.relays.iter().cloned())
+        .collect();
     format!("{}@{}", address.site, places.join(","))
 }
 
 /// Reads an address.
 pub(super) fn from_text(text: &str) -> Result<SiteAddress, ApiError> {
     let bad = || {
-        ApiError::new(ErrorKind::BadInput, format!("{text} is neither a directory nor the address of a replica"))
-            .safe("nothing was changed")
-            .next("give SITE@IP:PORT as it stands on the kit page, or a directory with the blobs")
+        ApiError::new(
+            ErrorKind::BadInput,
+            format!("{text} is neither a directory nor the address of a replica"),
+        )
+        .safe("nothing was changed")
+        .next("give SITE@IP:PORT as it stands on the kit page, or a directory with the blobs")
     };
     let (site, places) = text.split_once('@').ok_or_else(bad)?;
     let mut address = SiteAddress::unknown(site.parse().map_err(|_| bad())?);
@@ -104,12 +112,19 @@ impl Source {
         }
         let address = from_text(place)?;
         let mesh = mesh.ok_or_else(|| {
-            ApiError::new(ErrorKind::BadInput, "the words alone do not say which mesh a replica belongs to")
-                .safe("nothing was changed")
-                .next("type in the line \"Mesh id\" of the page too, or recover from a directory of blobs")
+            ApiError::new(
+                ErrorKind::BadInput,
+                "the words alone do not say which mesh a replica belongs to",
+            )
+            .safe("nothing was changed")
+            .next("type in the line \"Mesh id\" of the page too, or recover from a directory of blobs")
         })?;
         let loopback = address.direct.iter().all(|address| address.ip().is_loopback()) && address.relays.is_empty();
-        let config = if loopback { EndpointConfig::loopback() } else { EndpointConfig::default() };
+        let config = if loopback {
+            EndpointConfig::loopback()
+        } else {
+            EndpointConfig::default()
+        };
         let endpoint = MeshEndpoint::bind(&config, kit_key, Arc::new(DialOnly))
             .await
             .map_err(|error| ApiError::new(ErrorKind::Network, super::super::convert::chain(&error)))?;
@@ -136,7 +151,10 @@ impl Source {
 
 impl ReplicaBlobs {
     fn error(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BlobsError {
-        BlobsError { place: format!("replica {}", to_text(&self.address)), source: source.into() }
+        BlobsError {
+            place: format!("replica {}", to_text(&self.address)),
+            source: source.into(),
+        }
     }
 
     async fn ask(&self, stream: &mut Framed, ask: Ask) -> Result<Answer, BlobsError> {
@@ -152,7 +170,11 @@ impl ReplicaBlobs {
         };
         let request = Signed::sign(request, &self.key, &self.mesh);
         stream.send(request.bytes()).await.map_err(|error| self.error(error))?;
-        let frame = stream.recv().await.map_err(|error| self.error(error))?.ok_or_else(|| self.error("it hung up"))?;
+        let frame = stream
+            .recv()
+            .await
+            .map_err(|error| self.error(error))?
+            .ok_or_else(|| self.error("it hung up"))?;
         let receipt = decode_receipt(&frame).map_err(|error| self.error(error))?;
         let receipt = receipt.verify(&self.mesh).map_err(|error| self.error(error))?;
         let body = receipt.body();
@@ -168,8 +190,11 @@ impl ReplicaBlobs {
     /// Tells the replica who was added, so that it lets the recovered machine in.
     pub(super) async fn push(&self, public: &MemorySet) -> Result<(), ApiError> {
         let failed = |error: &dyn std::error::Error| {
-            ApiError::new(ErrorKind::Network, format!("the replica was not told of this machine: {error}"))
-                .safe("the recovered domain is complete here")
+            ApiError::new(
+                ErrorKind::Network,
+                format!("the replica was not told of this machine: {error}"),
+            )
+            .safe("the recovered domain is complete here")
         };
         let mut stream = self
             .endpoint
@@ -183,8 +208,14 @@ impl ReplicaBlobs {
             counter: 1,
             your_counter: 0,
         };
-        stream.send(&peer::encode(&PeerMessage::Hello(hello))).await.map_err(|error| failed(&error))?;
-        let shared = vec![SharedScope { scope: Scope::Public, from_generation: 0 }];
+        stream
+            .send(&peer::encode(&PeerMessage::Hello(hello)))
+            .await
+            .map_err(|error| failed(&error))?;
+        let shared = vec![SharedScope {
+            scope: Scope::Public,
+            from_generation: 0,
+        }];
         let mut initiator = Initiator::new(shared, Limits::default());
         let mut effects = initiator.start(public).map_err(|error| failed(&error))?;
         loop {
@@ -249,7 +280,15 @@ impl OpaqueBlobs for ReplicaBlobs {
         let mut all: Vec<(StorageId, u64)> = Vec::new();
         loop {
             let after = Nullable(all.last().map(|(id, _)| *id));
-            let answer = self.ask(&mut stream, Ask::List(ListFrom { after, limit: MAX_IDS as u64 })).await?;
+            let answer = self
+                .ask(
+                    &mut stream,
+                    Ask::List(ListFrom {
+                        after,
+                        limit: MAX_IDS as u64,
+                    }),
+                )
+                .await?;
             let Answer::Listed(page) = answer else {
                 return Err(self.error("its answer is for another question"));
             };
@@ -264,7 +303,11 @@ impl OpaqueBlobs for ReplicaBlobs {
     }
 
     async fn get(&self, id: StorageId) -> Result<Option<Vec<u8>>, BlobsError> {
-        match self.fetcher.fetch(&FetchRequest::whole(id), self.address.site, |_| {}).await {
+        match self
+            .fetcher
+            .fetch(&FetchRequest::whole(id), self.address.site, |_| {})
+            .await
+        {
             Ok(_) => {}
             Err(FetchError::NotHeld | FetchError::Refused) => return Ok(None),
             Err(error) => return Err(self.error(error)),
@@ -273,11 +316,17 @@ impl OpaqueBlobs for ReplicaBlobs {
         if size > MAX_BLOB_BYTES {
             return Err(self.error(format!("blob {} is too large to be one of ours", id.fmt_short())));
         }
-        let whole = self.store.read(id, &[0..size]).await.map_err(|error| self.error(error))?;
+        let whole = self
+            .store
+            .read(id, &[0..size])
+            .await
+            .map_err(|error| self.error(error))?;
         Ok(whole.into_iter().next().map(|bytes| bytes.to_vec()))
     }
 }
 
 pub(super) fn now_ms() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
 }
