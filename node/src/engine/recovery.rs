@@ -196,10 +196,9 @@ impl Core {
             .ok_or_else(|| ApiError::bug("a checkpoint without a head"))?;
 
         // 2. The root.
-        let previous = snapshot.root_announcements(domain)?.last().map(|root| {
-            let root = root.body();
-            (root.root_id, root.recovery_generation)
-        });
+        let previous = self
+            .newest_root(&snapshot, domain)?
+            .map(|root| (root.root_id, root.recovery_generation));
         let ops_seen = self.heads(Some(*domain))?;
         let stamp = self.stamp()?;
         let draft = RootDraft {

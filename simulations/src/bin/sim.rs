@@ -2,7 +2,7 @@
 
 fn main() -> std::process::ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let (mut seed, mut count) = (0, 1);
+    let (mut seed, mut count) = (0_u64, 1_u64);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().and_then(|value| value.parse().ok());
         match (argument.as_str(), value) {

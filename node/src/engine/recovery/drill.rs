@@ -14,7 +14,6 @@ use sovm_object::{
     id::{DomainId, SiteId, StorageId, TableId},
     kek::KekRing,
     pme::{Footer, OpenOptions},
-    record::RootAnnouncement,
     secret::DatabaseKey,
     verified::VerifiedRead,
 };
@@ -59,6 +58,24 @@ pub(in super::super) fn last_drill(rows: &impl Read) -> Result<Option<LastDrill>
         .transpose()
 }
 
+/// The root a drill starts from.
+pub(super) struct Start {
+    pub(super) root_id: StorageId,
+    pub(super) recovery_generation: u64,
+    /// Known when the root was announced here; a recovered node learnt its root from the kit.
+    ring_blob: Option<StorageId>,
+    issuer: Option<SiteId>,
+}
+
+fn no_root() -> ApiError {
+    ApiError::new(
+        ErrorKind::Refused,
+        "there is no recovery root yet, so there is nothing to drill",
+    )
+    .safe("nothing was changed")
+    .next("sovm recovery kit > page.txt")
+}
+
 /// A place that is not this node's disk, or this node's disk when there is no other.
 enum Place {
     Replica(SiteId),
@@ -94,31 +111,21 @@ impl Core {
         let mut objects = 0;
         for domain in domains {
             let snapshot = self.read()?;
-            let Some(root) = snapshot.root_announcements(&domain)?.pop() else {
+            let Some(root) = self.newest_root(&snapshot, &domain)? else {
                 // A domain without a kit cannot be recovered; one that holds nothing needs no proof.
                 if !self.all_objects(&snapshot)?.is_empty() && report.domains.is_empty() {
-                    return Err(ApiError::new(
-                        ErrorKind::Refused,
-                        "there is no recovery root yet, so there is nothing to drill",
-                    )
-                    .safe("nothing was changed")
-                    .next("sovm recovery kit > page.txt"));
+                    return Err(no_root());
                 }
                 continue;
             };
-            let found = self.drill_domain(&domain, root.body(), full, progress).await?;
+            let found = self.drill_domain(&domain, &root, full, progress).await?;
             report.proven &= found.proven;
             report.missing += found.missing.len() as u64;
             objects += found.objects;
             report.domains.push(found);
         }
         if report.domains.is_empty() {
-            return Err(ApiError::new(
-                ErrorKind::Refused,
-                "there is no recovery root yet, so there is nothing to drill",
-            )
-            .safe("nothing was changed")
-            .next("sovm recovery kit > page.txt"));
+            return Err(no_root());
         }
         if report.proven {
             let proof = LastDrill {
@@ -133,10 +140,38 @@ impl Core {
         Ok(report)
     }
 
+    /// The newest root this node knows: announced, or the one it was recovered from.
+    pub(super) fn newest_root(&self, snapshot: &Snapshot, domain: &DomainId) -> Result<Option<Start>, ApiError> {
+        let announced = snapshot.root_announcements(domain)?.pop().map(|root| {
+            let root = root.body();
+            Start {
+                root_id: root.root_id,
+                recovery_generation: root.recovery_generation,
+                ring_blob: Some(root.ring_blob),
+                issuer: Some(root.issuer),
+            }
+        });
+        let kept = self
+            .keys()
+            .domain(domain)
+            .and_then(|keys| keys.root().copied())
+            .map(|root| Start {
+                root_id: root.root_id,
+                recovery_generation: root.recovery_generation,
+                ring_blob: None,
+                issuer: None,
+            });
+        Ok(match (announced, kept) {
+            (Some(announced), Some(kept)) if kept.recovery_generation > announced.recovery_generation => Some(kept),
+            (Some(announced), _) => Some(announced),
+            (None, kept) => kept,
+        })
+    }
+
     async fn drill_domain(
         &self,
         domain: &DomainId,
-        root: &RootAnnouncement,
+        root: &Start,
         full: bool,
         progress: &dyn ProgressSink,
     ) -> Result<DrillDomain, ApiError> {
@@ -188,7 +223,7 @@ impl Core {
     async fn restore_aside(
         &self,
         domain: &DomainId,
-        root: &RootAnnouncement,
+        root: &Start,
         full: bool,
         progress: &dyn ProgressSink,
         aside: &Path,
@@ -203,16 +238,14 @@ impl Core {
             .safe("the drill ran aside; this node was not changed")
             .next("sovm recovery checkpoint, then sovm sync --wait 60s, then sovm drill again")
         };
-        for (what, id) in [
-            ("recovery root", root.root_id),
-            ("ring blob", root.ring_blob),
-            ("checkpoint", root.checkpoint),
-        ] {
-            if !self.bring(store, places, id).await? {
+        for (what, id) in [("recovery root", Some(root.root_id)), ("ring blob", root.ring_blob)] {
+            if let Some(id) = id
+                && !self.bring(store, places, id).await?
+            {
                 return Err(gone(what, &id));
             }
         }
-        let set = self.open_aside(domain, root, store, places).await?;
+        let (set, issued_ms) = self.open_aside(domain, root, store, places).await?;
         let restored_digest = set.digest();
         let catalog = Catalog::open(aside, &DatabaseKey::generate())?;
         self.admit_aside(&catalog, domain, set)?;
@@ -260,7 +293,7 @@ impl Core {
             domain: name,
             proven: proof.is_proven(),
             root_id: root.root_id.to_string(),
-            checkpoint_age_ms: self.now_ms().saturating_sub(root.hlc.millis()),
+            checkpoint_age_ms: self.now_ms().saturating_sub(issued_ms),
             digest_restored: hex::encode(proof.restored_digest),
             digest_here: hex::encode(proof.live_digest),
             objects: proof.objects - proof.missing.len() as u64,
@@ -274,34 +307,39 @@ impl Core {
     async fn open_aside(
         &self,
         domain: &DomainId,
-        announced: &RootAnnouncement,
+        start: &Start,
         store: &ObjectStore,
         places: &[Place],
-    ) -> Result<RecoveredSet, ApiError> {
+    ) -> Result<(RecoveredSet, u64), ApiError> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             ApiError::new(ErrorKind::Failed, format!("the drill stopped at the {what}: {error}"))
                 .safe("the drill ran aside; this node was not changed")
                 .next("sovm recovery checkpoint, then sovm drill again")
         };
-        let root = whole(store, announced.root_id)
+        let root = whole(store, start.root_id)
             .await
             .ok_or_else(|| failed("root", &"it does not read"))?;
-        let root = RootIn::decode(announced.root_id, &root).map_err(|error| failed("root", &error))?;
+        let root = RootIn::decode(start.root_id, &root).map_err(|error| failed("root", &error))?;
         let mesh = self.mesh();
         let root = {
             let keys = self.keys();
             let keys = keys
                 .domain(domain)
                 .ok_or_else(|| ApiError::bug("a domain without keys"))?;
-            let believed = std::iter::once(announced.issuer)
-                .chain(keys.admins.iter().copied())
-                .collect();
+            let believed = start.issuer.into_iter().chain(keys.admins.iter().copied()).collect();
             let opened = root.open(&keys.ring, None).map_err(|error| failed("root", &error))?;
             opened
                 .verify(&mesh, domain, &believed)
                 .map_err(|error| failed("root", &error))?
         };
-        let head = whole(store, announced.checkpoint)
+        let checkpoint = root.body().checkpoint_storage_id;
+        if !self.bring(store, places, checkpoint).await? {
+            return Err(failed(
+                "checkpoint",
+                &format!("object {} is on no replica that was reached", checkpoint.fmt_short()),
+            ));
+        }
+        let head = whole(store, checkpoint)
             .await
             .ok_or_else(|| failed("checkpoint", &"it does not read"))?;
         let head = self
@@ -332,7 +370,7 @@ impl Core {
         let set = RecoveredSet::open(&bodies, &keys.ring, &mesh, domain).map_err(|error| failed("entries", &error))?;
         set.authorize(&root, &keys.ring, &mesh, None)
             .map_err(|error| failed("entries", &error))?;
-        Ok(set)
+        Ok((set, root.body().issued_hlc.millis()))
     }
 
     fn open_body(
@@ -364,7 +402,7 @@ impl Core {
     }
 
     /// Digest of what this node put into that checkpoint.
-    fn live_digest(&self, root: &RootAnnouncement) -> Result<[u8; 32], ApiError> {
+    fn live_digest(&self, root: &Start) -> Result<[u8; 32], ApiError> {
         let stored = self.read()?.meta(&digest_row(&root.root_id))?;
         stored.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
             ApiError::new(

@@ -95,6 +95,8 @@ pub(in super::super) async fn recover(
     }
     source.close().await;
     store.shutdown().await?;
+    // The node opens it again.
+    drop(store);
     result?;
     if let Err(error) = push {
         progress.event(Event::Notice {
