@@ -136,10 +136,22 @@ fn second_process_on_one_home() {
 fn tickets_that_are_none() {
     let node = Node::init();
     node.fails(&["join", "hello", "--yes"], 1, &["ticket"]);
-    let ticket = node.json(&["invite", "--role", "reader", "--no-wait"])["ticket"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    // A ticket is only made while somebody is there to answer it.
+    node.fails(&["invite", "--role", "reader", "--no-wait"], 1, &["sovm run"]);
+    let mut daemon = node.command(&["run"]).stdout(Stdio::null()).spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let made = loop {
+        let run = node.run(&["invite", "--role", "reader", "--no-wait", "--json"]);
+        if run.code == 0 || std::time::Instant::now() > deadline {
+            break run;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert_eq!(made.code, 0, "{}{}", made.stdout, made.stderr);
+    let made: serde_json::Value = serde_json::from_str(&made.stdout).unwrap();
+    let ticket = made["ticket"].as_str().unwrap().to_owned();
     let mut typo: Vec<char> = ticket.chars().collect();
     let at = typo.len() / 2;
     typo[at] = if typo[at] == 'a' { 'b' } else { 'a' };

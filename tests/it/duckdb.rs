@@ -106,7 +106,7 @@ fn duckdb_reads_every_type() {
         "from objects order by id",
         "from objects where name = 'name 7' and id > 1500 order by id",
         "from objects where place.b = 'place 1499' or list_contains(numbers, 2998) order by id",
-        "select count(*), count(name), count(void), sum(small), sum(total), min(price), max(at), count(place) from objects",
+        "select count(*), count(name), count(void), sum(small), sum(total), min(price), max(\"at\"), count(place) from objects",
         "select id from objects order by id desc limit 3 offset 100",
         "select tag, count(*) from objects group by tag order by tag nulls first",
     ];

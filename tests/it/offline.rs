@@ -108,7 +108,8 @@ fn init_is_safe_to_repeat() {
     let file = node.write("a.csv", "x\n1\n");
     node.ok(&["ingest", "t", file.to_str().unwrap()]);
     let before = node.json(&["status"])["site"].clone();
-    let again = node.json(&["init", "--name", "other"]);
+    node.fails(&["init", "--name", "other"], 1, &["tester", "not changed"]);
+    let again = node.json(&["init"]);
     assert_eq!(again["created"], false);
     assert_eq!(again["site"], before);
     assert_eq!(node.rows("select x from t"), ["1"]);

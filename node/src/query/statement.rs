@@ -319,7 +319,7 @@ mod tests {
     fn slips_are_recognised() {
         let names = ["weather", "airports", "\"Weather2\""].map(str::to_owned);
         assert_eq!(close_names("wether", &names), ["weather"]);
-        assert_eq!(close_names("WEATHER2", &names), ["\"Weather2\"", "weather"]);
+        assert_eq!(close_names("WEATHER2", &names), ["weather", "\"Weather2\""]);
         assert!(close_names("x", &names).is_empty());
     }
 }
