@@ -468,6 +468,7 @@ pub fn fuzz_decode(bytes: &[u8]) {
 }
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "the macro makes public records")]
 mod tests {
     use super::*;
 
