@@ -357,7 +357,7 @@ impl Core {
             kits: kits.iter().map(|(id, _)| *id).collect(),
             issuer: self.me,
         };
-        let recipients: Vec<AgeRecipient> = kits.iter().map(|(_, recipient)| recipient.clone()).collect();
+        let recipients: Vec<AgeRecipient> = kits.iter().map(|(_, recipient)| *recipient).collect();
         let ring = RingBlob::seal(body, &recipients, keys.site_key()).map_err(|error| {
             ApiError::new(ErrorKind::Refused, format!("the ring blob cannot be written: {error}"))
                 .safe("older roots still work")

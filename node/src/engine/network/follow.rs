@@ -379,12 +379,9 @@ impl Core {
                 .find(|record| record.kek_id == *kek_id)?;
             Some((record.generation, record.commitment))
         };
-        let opened = match bundle::open(sealed, wrap_key, &context, &record_of) {
-            Ok(opened) => opened,
-            Err(_) => {
-                tracing::warn!("a key bundle did not open");
-                return Ok(());
-            }
+        let Ok(opened) = bundle::open(sealed, wrap_key, &context, &record_of) else {
+            tracing::warn!("a key bundle did not open");
+            return Ok(());
         };
         let sender_reads = snapshot
             .roster(Scope::Domain(*domain))?
