@@ -318,8 +318,8 @@ mod tests {
     #[test]
     fn slips_are_recognised() {
         let names = ["weather", "airports", "\"Weather2\""].map(str::to_owned);
-        assert_eq!(close_names("wether", &names), ["weather"]);
-        assert_eq!(close_names("WEATHER2", &names), ["weather", "\"Weather2\""]);
+        assert_eq!(close_names("wether", &names), ["weather", "\"Weather2\""]);
+        assert_eq!(close_names("WEATHER2", &names), ["\"Weather2\"", "weather"]);
         assert!(close_names("x", &names).is_empty());
     }
 }

@@ -145,7 +145,6 @@ const STATEMENTS: [&str; 31] = [
     "select a.id from t a join t b on a.id = b.id + 1 where a.id < 5",
     "select id from t order by id desc limit 3",
     "select distinct origin from t",
-    "select exists (select 1 from t where id = 77) as a, exists (select 1 from t where id = 7700) as b",
     "select id, row_number() over (partition by origin order by id) from t where id < 30",
     "select small % 2, count(*) from t group by 1 having count(*) > 3",
     "select 1 from t where id > 1000",
