@@ -36,6 +36,7 @@ macro_rules! entries {
 
         /// A decoded entry. Nothing in it is trusted yet.
         #[derive(Debug)]
+        #[expect(clippy::large_enum_variant, reason = "entries are decoded one at a time")]
         pub enum EntryIn { $($(#[$meta])* $kind(SignedIn<$body>),)* }
 
         impl EntryIn {

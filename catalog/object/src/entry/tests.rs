@@ -70,6 +70,10 @@ fn every_flipped_bit_is_refused() {
     }
 }
 
+#[expect(
+    clippy::wrong_self_convention,
+    reason = "named after `is_none_or`, which consumes too"
+)]
 trait IsErrOr<T> {
     fn is_err_or(self, f: impl FnOnce(T) -> bool) -> bool;
 }

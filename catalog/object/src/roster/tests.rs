@@ -21,6 +21,7 @@ impl World {
     }
 
     /// Signs an op as `issuer`, who has seen `seen` (indexes of earlier ops).
+    #[expect(clippy::too_many_arguments, reason = "one for each field of an op")]
     fn op(
         &mut self,
         issuer: usize,
