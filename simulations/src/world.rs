@@ -120,7 +120,7 @@ pub fn run(config: Config) -> Result<Report, Failure> {
 impl World {
     fn event(&mut self, step: u32) -> Result<(), String> {
         self.now_ms += self.rng.random_range(1..120_000);
-        if step % 16 == 0 {
+        if step.is_multiple_of(16) {
             self.draw_partition();
         }
         if self.rng.random_range(0..100) < 40 {

@@ -117,7 +117,7 @@ fn table() -> (Arc<Table>, Vec<RecordBatch>) {
     (Arc::new(table), batches)
 }
 
-const STATEMENTS: [&str; 31] = [
+const STATEMENTS: [&str; 30] = [
     "select * from t",
     "select count(*) from t",
     "select count(*), count(temp), count(origin) from t",
