@@ -378,19 +378,21 @@ mod tests {
         assert_eq!(row(&RowEncoder::new(&columns, &batch).unwrap(), 0), expected.to_bytes());
     }
 
+    /// The first value of a column without children.
+    fn encode(column: &Column, array: &dyn Array) -> Vec<u8> {
+        let mut out = Vec::new();
+        let node = ColumnNode {
+            column,
+            children: Vec::new(),
+        };
+        ColumnEncoder::new(&node, array).unwrap().encode(0, &mut out);
+        out
+    }
+
     #[test]
     fn every_layout_of_text_and_bytes_gives_the_same_bytes() {
         let text = Column::new(1, "t", ColumnType::Text, true);
         let data = Column::new(1, "t", ColumnType::Bytes, true);
-        let encode = |column: &Column, array: &dyn Array| {
-            let mut out = Vec::new();
-            let node = ColumnNode {
-                column,
-                children: Vec::new(),
-            };
-            ColumnEncoder::new(&node, array).unwrap().encode(0, &mut out);
-            out
-        };
         let expected = Value::Text("ab".into()).to_bytes();
         assert_eq!(encode(&text, &StringArray::from(vec!["ab"])), expected);
         assert_eq!(encode(&text, &LargeStringArray::from(vec!["ab"])), expected);
@@ -405,15 +407,6 @@ mod tests {
     fn widening_an_integer_changes_no_byte() {
         let narrow = Column::new(1, "n", ColumnType::Int8, true);
         let wide = Column::new(1, "n", ColumnType::Int64, true);
-        let encode = |column: &Column, array: &dyn Array| {
-            let mut out = Vec::new();
-            let node = ColumnNode {
-                column,
-                children: Vec::new(),
-            };
-            ColumnEncoder::new(&node, array).unwrap().encode(0, &mut out);
-            out
-        };
         let small = PrimitiveArray::<Int8Type>::from(vec![-5]);
         assert_eq!(encode(&narrow, &small), encode(&wide, &Int64Array::from(vec![-5])));
     }
