@@ -60,6 +60,25 @@ pub async fn reach(home: &Home, patience: Duration) -> Result<Reached, ApiError>
     }
 }
 
+/// Waits for a daemon that is being started. Never takes the home itself, so it cannot be in the daemon's way.
+pub async fn await_daemon(home: &Home, patience: Duration) -> Result<Client, ApiError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(client) = Client::connect(home).await? {
+            return Ok(client);
+        }
+        if Instant::now() >= deadline {
+            return Err(ApiError::new(
+                ErrorKind::Failed,
+                format!("no sovm run answered on {} in time", home.path().display()),
+            )
+            .safe("nothing was done")
+            .next("sovm run, or this command without --wait"));
+        }
+        tokio::time::sleep(RETRY_EVERY).await;
+    }
+}
+
 /// A daemon at the other end of a socket.
 #[derive(Debug)]
 pub struct Client {

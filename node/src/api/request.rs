@@ -5,18 +5,20 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// A command, as it crosses the seam between command line and node.
+///
+/// A command without arguments is written with braces: serde lets a plain variant pass with members it does not know.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// One screen about this node.
-    Status,
+    Status {},
     /// Names the mesh this node founded.
     MeshCreate {
         /// The new name.
         name: String,
     },
     /// The devices of the mesh.
-    MeshMembers,
+    MeshMembers {},
     /// Takes a device out of the mesh and rotates keys.
     MeshRemove {
         /// Site id, a unique beginning of it, or the device's name.
@@ -25,7 +27,7 @@ pub enum Request {
     /// Makes a one-use ticket.
     Invite(InviteRequest),
     /// The invites that are open.
-    InviteList,
+    InviteList {},
     /// Closes an invite.
     InviteRevoke {
         /// Invite id or a unique beginning of it.
@@ -55,7 +57,7 @@ pub enum Request {
         yes: bool,
     },
     /// The domains this node knows.
-    DomainList,
+    DomainList {},
     /// Makes a domain with this node as its first admin.
     DomainCreate {
         /// Its name.
@@ -64,7 +66,7 @@ pub enum Request {
     /// Makes a table.
     TableCreate(TableCreateRequest),
     /// The tables this node can read.
-    TableList,
+    TableList {},
     /// Columns, keys and sizes of one table.
     TableDescribe {
         /// Table name, optionally with its schema.
@@ -131,20 +133,20 @@ impl Request {
     /// The command as the user types it.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Status => "status",
+            Self::Status {} => "status",
             Self::MeshCreate { .. } => "mesh create",
-            Self::MeshMembers => "mesh members",
+            Self::MeshMembers {} => "mesh members",
             Self::MeshRemove { .. } => "mesh remove",
             Self::Invite(_) => "invite",
-            Self::InviteList => "invite list",
+            Self::InviteList {} => "invite list",
             Self::InviteRevoke { .. } => "invite revoke",
             Self::InviteWait { .. } => "invite wait",
             Self::InviteConfirm { .. } => "invite confirm",
             Self::Join { .. } => "join",
-            Self::DomainList => "domain list",
+            Self::DomainList {} => "domain list",
             Self::DomainCreate { .. } => "domain create",
             Self::TableCreate(_) => "table create",
-            Self::TableList => "table list",
+            Self::TableList {} => "table list",
             Self::TableDescribe { .. } => "table describe",
             Self::Ingest(_) => "ingest",
             Self::Sql(_) => "sql",

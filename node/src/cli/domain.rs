@@ -31,7 +31,7 @@ impl DomainArgs {
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
         match self.command {
             DomainCommand::List => {
-                let report = expect!(context.call(Request::DomainList).await?, DomainList);
+                let report = expect!(context.call(Request::DomainList {}).await?, DomainList);
                 let mut table = TextTable::new(&["name", "id", "role", ">members", ">tables", ">objects", ">key"]);
                 for domain in &report.domains {
                     table.row([

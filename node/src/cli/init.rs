@@ -31,7 +31,7 @@ impl InitArgs {
         let existing = context.home.is_initialised();
         let report = match client::reach(&context.home, PATIENCE).await? {
             Reached::Daemon(client) => {
-                let status = expect!(client.call(Request::Status, Exchange::silent()).await?, Status);
+                let status = expect!(client.call(Request::Status {}, Exchange::silent()).await?, Status);
                 InitReport {
                     home: context.home.path().to_owned(),
                     site: status.site,

@@ -271,7 +271,7 @@ fn render(report: &InviteReport, output: &Output) -> Result<(), ApiError> {
 }
 
 async fn list(context: &Context<'_>) -> Result<u8, ApiError> {
-    let report = expect!(context.call(Request::InviteList).await?, InviteList);
+    let report = expect!(context.call(Request::InviteList {}).await?, InviteList);
     let mut table = TextTable::new(&["id", "role", "domains", "expires", "state"]);
     for invite in &report.invites {
         let state = match (invite.waiting, invite.bad_proofs) {

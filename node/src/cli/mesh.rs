@@ -54,7 +54,7 @@ impl MeshArgs {
                 })
             }
             MeshCommand::Members => {
-                let report = expect!(context.call(Request::MeshMembers).await?, MeshMembers);
+                let report = expect!(context.call(Request::MeshMembers {}).await?, MeshMembers);
                 let table = members(&report, now_ms());
                 context.show(&Response::MeshMembers(report), |output| output.line(table.render()))
             }

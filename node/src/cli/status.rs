@@ -1,24 +1,37 @@
 //! `sovm status`: one screen in sentences.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 
 use super::{Context, session::expect};
 use crate::{
-    api::{ObjectCounts, ObjectState, RecoveryInfo, Request, Response, StatusReport},
-    config::{format_bytes, format_duration_ms},
+    api::{Exchange, ObjectCounts, ObjectState, RecoveryInfo, Request, Response, Service as _, StatusReport},
+    client,
+    config::{format_bytes, format_duration_ms, parse_duration},
     error::ApiError,
     output::Output,
 };
 
 /// Show this node on one screen: devices, objects, what is pending, recovery
 #[derive(Args, Debug)]
-pub(super) struct StatusArgs {}
+pub(super) struct StatusArgs {
+    /// Wait until sovm run answers here, at most this long, for scripts that have just started it
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    wait: Option<Duration>,
+}
 
 impl StatusArgs {
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
-        let report = expect!(context.call(Request::Status).await?, Status);
+        let answer = match self.wait {
+            None => context.call(Request::Status {}).await?,
+            Some(patience) => {
+                context.home.require()?;
+                let daemon = client::await_daemon(&context.home, patience).await?;
+                daemon.call(Request::Status {}, Exchange::silent()).await?
+            }
+        };
+        let report = expect!(answer, Status);
         let sentences = sentences(&report, now_ms());
         context.show(&Response::Status(report), |output| show(&sentences, output))
     }

@@ -101,7 +101,7 @@ impl TableArgs {
                 })
             }
             TableCommand::List => {
-                let report = expect!(context.call(Request::TableList).await?, TableList);
+                let report = expect!(context.call(Request::TableList {}).await?, TableList);
                 let mut table = TextTable::new(&[
                     "table",
                     "domain",

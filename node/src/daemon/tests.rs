@@ -48,8 +48,8 @@ fn numbers(from: i64) -> RecordBatch {
 impl Service for Probe {
     async fn call(&self, request: Request, exchange: Exchange) -> Result<Response, ApiError> {
         match request {
-            Request::DomainList => Ok(Response::DomainList(DomainListReport { domains: vec![] })),
-            Request::MeshMembers => panic!("on purpose"),
+            Request::DomainList {} => Ok(Response::DomainList(DomainListReport { domains: vec![] })),
+            Request::MeshMembers {} => panic!("on purpose"),
             Request::Ingest(request) => {
                 let mut input = exchange.input.unwrap();
                 let read = tokio::task::spawn_blocking(move || io::copy(&mut input, &mut io::sink()))
@@ -214,7 +214,7 @@ fn with_input(input: impl Read + Send + Sync + 'static) -> Exchange {
 async fn answers_rows_and_events_come_through() {
     let running = Running::start("home");
     let client = running.client().await;
-    let answer = client.call(Request::DomainList, Exchange::silent()).await.unwrap();
+    let answer = client.call(Request::DomainList {}, Exchange::silent()).await.unwrap();
     assert_eq!(answer, Response::DomainList(DomainListReport { domains: vec![] }));
 
     let kept = Arc::new(Kept::default());
@@ -286,7 +286,7 @@ async fn client_error_is_not_success(client: &Client) {
 async fn endless_input_does_not_hold_up_an_answer() {
     let running = Running::start("home");
     let client = running.client().await;
-    let call = client.call(Request::DomainList, with_input(io::repeat(0)));
+    let call = client.call(Request::DomainList {}, with_input(io::repeat(0)));
     tokio::time::timeout(Duration::from_secs(20), call)
         .await
         .unwrap()
@@ -299,10 +299,13 @@ async fn endless_input_does_not_hold_up_an_answer() {
 async fn panic_is_an_error_and_the_daemon_lives() {
     let running = Running::start("home");
     let client = running.client().await;
-    let error = client.call(Request::MeshMembers, Exchange::silent()).await.unwrap_err();
+    let error = client
+        .call(Request::MeshMembers {}, Exchange::silent())
+        .await
+        .unwrap_err();
     assert_eq!(error.exit_code, 255);
     assert!(error.message.contains("on purpose"), "{error}");
-    client.call(Request::DomainList, Exchange::silent()).await.unwrap();
+    client.call(Request::DomainList {}, Exchange::silent()).await.unwrap();
     running.stop().await;
 }
 
@@ -320,7 +323,7 @@ async fn only_the_owner_gets_in() {
     let error = running
         .client()
         .await
-        .call(Request::DomainList, Exchange::silent())
+        .call(Request::DomainList {}, Exchange::silent())
         .await
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::WrongKey);
@@ -358,7 +361,7 @@ async fn long_paths_and_stale_sockets() {
         running
             .client()
             .await
-            .call(Request::DomainList, Exchange::silent())
+            .call(Request::DomainList {}, Exchange::silent())
             .await
             .unwrap();
         let socket = Endpoint::of(&running.home).socket;
@@ -408,7 +411,15 @@ async fn nonsense_is_a_usage_error() {
     let running = Running::start("home");
     let endpoint = Endpoint::of(&running.home);
     let token = std::fs::read_to_string(&endpoint.token).unwrap();
-    for body in ["", "{}", "{\"command\":\"destroy\"}", "\u{0}\u{1}\n"] {
+    let bodies = [
+        "",
+        "{}",
+        "{\"command\":\"destroy\"}",
+        "{\"command\":\"status\",\"more\":1}",
+        "{\"command\":\"sync\",\"wait_secs\":0,\"more\":1}",
+        "\u{0}\u{1}\n",
+    ];
+    for body in bodies {
         let mut stream = std::os::unix::net::UnixStream::connect(&endpoint.socket).unwrap();
         let request = format!(
             "POST /v1/call HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n{body}",

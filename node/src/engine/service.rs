@@ -33,12 +33,12 @@ impl Service for Node {
             .next("run the command on a device that holds keys"));
         }
         Ok(match request {
-            Request::Status => Response::Status(core.status().await?),
+            Request::Status {} => Response::Status(core.status().await?),
             Request::MeshCreate { name } => Response::MeshCreate(core.name_mesh(&name).await?),
-            Request::MeshMembers => Response::MeshMembers(core.members()?),
+            Request::MeshMembers {} => Response::MeshMembers(core.members()?),
             Request::MeshRemove { site } => Response::MeshRemove(core.remove_member(&site).await?),
             Request::Invite(request) => Response::Invite(core.invite(request).await?),
-            Request::InviteList => Response::InviteList(core.list_invites()?),
+            Request::InviteList {} => Response::InviteList(core.list_invites()?),
             Request::InviteRevoke { id } => Response::InviteRevoke(core.revoke_invite(&id).await?),
             Request::InviteWait { id, timeout_secs } => {
                 Response::InviteWait(core.wait_for_guest(&id, timeout_secs).await?)
@@ -47,10 +47,10 @@ impl Service for Node {
                 Response::InviteConfirm(core.confirm_guest(&id, code.as_deref(), accept).await?)
             }
             Request::Join { ticket, yes } => Response::Join(core.join(&ticket, yes, &*exchange.progress).await?),
-            Request::DomainList => Response::DomainList(core.list_domains()?),
+            Request::DomainList {} => Response::DomainList(core.list_domains()?),
             Request::DomainCreate { name } => Response::DomainCreate(core.create_domain(&name).await?),
             Request::TableCreate(request) => Response::TableCreate(core.create_table(request).await?),
-            Request::TableList => Response::TableList(core.list_tables()?),
+            Request::TableList {} => Response::TableList(core.list_tables()?),
             Request::TableDescribe { table } => Response::TableDescribe(core.describe_table(&table)?),
             Request::Ingest(request) => Response::Ingest(core.ingest(request, exchange).await?),
             Request::Sql(request) => Response::Sql(core.sql(request, exchange).await?),
@@ -81,8 +81,8 @@ impl Service for Node {
 const fn fits_blind(request: &Request) -> bool {
     matches!(
         request,
-        Request::Status
-            | Request::MeshMembers
+        Request::Status {}
+            | Request::MeshMembers {}
             | Request::ObjectList { .. }
             | Request::ObjectShow { .. }
             | Request::ObjectVerify { .. }

@@ -254,6 +254,11 @@ fn full_disk_fails_one_step_and_heals() {
 
 /// Everything durable, one step after the other. Gives the number of steps that returned.
 fn story(world: &World, catalog: &Catalog) -> u64 {
+    story_told(world, catalog, || {})
+}
+
+/// The same, and calls `after` when a step has returned.
+fn story_told(world: &World, catalog: &Catalog, mut after: impl FnMut()) -> u64 {
     type Step<'s> = &'s dyn Fn(&mut Txn) -> Result<(), StoreError>;
     let steps: [Step<'_>; 7] = [
         &|txn| {
@@ -325,7 +330,8 @@ fn story(world: &World, catalog: &Catalog) -> u64 {
         step(&mut txn)?;
         txn.commit().map(drop)
     };
-    steps.into_iter().take_while(|step| run(step).is_ok()).count() as u64
+    let told = |step: &Step<'_>| run(step).map(|()| after()).is_ok();
+    steps.into_iter().map_while(|step| told(&step).then_some(())).count() as u64
 }
 
 /// What must hold after each whole step, and nothing in between.
@@ -362,15 +368,23 @@ fn check_story(world: &World, catalog: &Catalog) -> u64 {
     done
 }
 
-/// Places to cut the power at: an even sample that ends in minutes, or all of them with `SOVM_ALL_CUTS` (hours).
-fn cuts(total: u64) -> impl Iterator<Item = u64> {
+/// Places to cut the power at: an even sample that ends in minutes, or all of them with `SOVM_ALL_CUTS` (hours). One place
+/// inside each step and one after the last is always among them.
+fn cuts(step_ends: &[u64]) -> std::collections::BTreeSet<u64> {
     const SAMPLED: u64 = 96;
+    let total = *step_ends.last().expect("a story has steps");
     let every = if std::env::var_os("SOVM_ALL_CUTS").is_some() {
         1
     } else {
         total.div_ceil(SAMPLED)
     };
-    (0..total).step_by(every as usize)
+    let begins = std::iter::once(0).chain(step_ends.iter().copied());
+    let inside = begins.zip(step_ends).map(|(from, to)| from + (to - from) / 2);
+    (0..=total)
+        .step_by(every as usize)
+        .chain(inside)
+        .chain([total])
+        .collect()
 }
 
 /// SOP-241, `mls.md` 1.4 T1: power lost at writes and syncs of every step; each step is whole or absent, and what returned is kept.
@@ -383,12 +397,16 @@ fn power_cut_at_every_step() {
     let probe = CrashDisk::with_image(image.clone());
     let catalog = Catalog::on_disk(&probe).unwrap();
     let opened = probe.steps();
-    assert_eq!(story(&world, &catalog), 7);
+    let mut step_ends = Vec::new();
+    assert_eq!(
+        story_told(&world, &catalog, || step_ends.push(probe.steps() - opened)),
+        7
+    );
     assert_eq!(check_story(&world, &catalog), 7);
-    let total = probe.steps() - opened;
+    let total = *step_ends.last().unwrap();
     assert!(total > 100, "the test must see many steps, saw {total}");
     let mut seen = std::collections::BTreeSet::new();
-    for at in cuts(total) {
+    for at in cuts(&step_ends) {
         let disk = CrashDisk::with_image(image.clone());
         let catalog = Catalog::on_disk(&disk).unwrap();
         disk.die_at(disk.steps() + at);
@@ -407,8 +425,7 @@ fn power_cut_at_every_step() {
         txn.put_meta("after", b"crash").unwrap();
         assert_eq!(txn.commit().unwrap().counter, found + 1);
     }
-    // A sample may pass between two syncs of one step.
-    assert!(seen.len() >= 6, "cuts fell into {seen:?} only");
+    assert_eq!(seen, (0..=7).collect(), "every end of the story must be seen");
 }
 
 /// A power cut while the catalogue is first made leaves a home that opens: the file gets its name when it is whole.

@@ -117,7 +117,7 @@ fn table() -> (Arc<Table>, Vec<RecordBatch>) {
     (Arc::new(table), batches)
 }
 
-const STATEMENTS: [&str; 30] = [
+const STATEMENTS: [&str; 32] = [
     "select * from t",
     "select count(*) from t",
     "select count(*), count(temp), count(origin) from t",
@@ -148,6 +148,8 @@ const STATEMENTS: [&str; 30] = [
     "select id, row_number() over (partition by origin order by id) from t where id < 30",
     "select small % 2, count(*) from t group by 1 having count(*) > 3",
     "select 1 from t where id > 1000",
+    "select count(*) from t where exists (select 1 from t u where u.id = t.id + 400)",
+    "select id from t where id in (select small from t where small is not null) and id < 10",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
