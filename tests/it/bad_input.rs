@@ -1,8 +1,8 @@
 //! Bad input: a clear error with the next step, the right exit code, and nothing half-published.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::harness::Node;
+use crate::{fuzz::Numbers, harness::Node};
 
 /// After a refused ingest nothing is there: no table, no object, no row.
 fn nothing_published(node: &Node) {
@@ -76,6 +76,71 @@ fn value_that_does_not_fit_an_existing_table() {
     node.ok(&["ingest", "t", "good.csv"]);
     node.fails(&["ingest", "t", "bad.csv"], 1, &["bad.csv", "line 3", "three"]);
     assert_eq!(node.rows("select a from t"), ["1"]);
+}
+
+/// Runs the commands in a file system of 16 MiB that only they see. `None`: this system lets nobody mount one.
+fn in_small_disk(node: &Node, commands: &str) -> Option<String> {
+    let home = node.home();
+    std::fs::create_dir_all(&home).unwrap();
+    let mount = format!("mount -t tmpfs -o size=16m none '{}'", home.display());
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        for (name, value) in node.command(&[]).get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+            .args(["--map-root-user", "--mount", "bash", "-c", script])
+            .current_dir(node.path("."))
+            .output()
+    };
+    if !unshare(&mount).is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let sovm = env!("CARGO_BIN_EXE_sovm-under-test");
+    let script = format!("exec 2>&1\nset -eu\n{mount}\nsovm() {{ '{sovm}' \"$@\"; }}\n{commands}");
+    let output = unshare(&script).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    Some(text)
+}
+
+/// A full disk stops an ingest wherever the write is that finds it; nothing is half published, and with room again the same
+/// command works.
+#[test]
+fn disk_full_while_ingesting() {
+    let node = Node::empty();
+    let mut numbers = Numbers::new(7);
+    let mut csv = String::from("id,noise\n");
+    for id in 0..2_000 {
+        let noise: String = (0..60).map(|_| format!("{:016x}", numbers.next())).collect();
+        csv.push_str(&format!("{id},{noise}\n"));
+    }
+    node.write("noise.csv", csv);
+    let commands = r#"
+        sovm init --name tester --key-file "$SOVM_KEY_FILE"
+        printf '[limits]\ndisk_reserve = "1B"\n' > "$SOVM_HOME/config.toml"
+        for left in 0 4 20 100 700; do
+            rm -f "$SOVM_HOME/filler"
+            free=$(df -k --output=avail "$SOVM_HOME" | tail -1)
+            head -c $(( (free - left) * 1024 )) /dev/zero > "$SOVM_HOME/filler"
+            code=0; sovm ingest noise noise.csv || code=$?
+            echo "left $left: exit $code"
+        done
+        rm "$SOVM_HOME/filler"
+        echo "objects: $(sovm object list --json | grep -c storage_id || true)"
+        sovm ingest noise noise.csv
+        sovm sql "select count(*) as n from noise" --format csv
+        sovm object verify
+    "#;
+    let Some(text) = in_small_disk(&node, commands) else {
+        println!("skipped: this system does not let a test mount a small file system");
+        return;
+    };
+    assert_eq!(text.matches(": exit 1\n").count(), 5, "{text}");
+    assert_eq!(text.matches("next: free some space").count(), 5, "{text}");
+    assert!(text.contains("objects: 0\n"), "{text}");
+    assert!(text.contains("\nn\n2000\n"), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
 }
 
 #[test]

@@ -52,12 +52,19 @@ pub(super) fn is_full(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn storage(error: &(dyn Error + 'static)) -> ApiError {
-    let kind = if is_full(error) {
-        ErrorKind::DiskFull
+    if is_full(error) {
+        disk_full(chain(error))
     } else {
-        ErrorKind::Storage
-    };
-    ApiError::new(kind, chain(error)).safe("nothing was half published; what is stored stays readable")
+        ApiError::new(ErrorKind::Storage, chain(error)).safe(STILL_SAFE)
+    }
+}
+
+const STILL_SAFE: &str = "nothing was half published; what is stored stays readable";
+
+fn disk_full(message: String) -> ApiError {
+    ApiError::new(ErrorKind::DiskFull, message)
+        .safe(STILL_SAFE)
+        .next("free some space, then run the same command again")
 }
 
 impl From<catalog::OpenError> for ApiError {
@@ -69,9 +76,7 @@ impl From<catalog::OpenError> for ApiError {
 impl From<catalog::StoreError> for ApiError {
     fn from(error: catalog::StoreError) -> Self {
         match error {
-            catalog::StoreError::DiskFull => Self::new(ErrorKind::DiskFull, error.to_string())
-                .safe("nothing was half published; what is stored stays readable")
-                .next("free some space, then run the same command again"),
+            catalog::StoreError::DiskFull => disk_full(error.to_string()),
             other => storage(&other),
         }
     }
@@ -144,9 +149,7 @@ impl From<net::store::StoreError> for ApiError {
 
 impl From<net::store::NoRoom> for ApiError {
     fn from(error: net::store::NoRoom) -> Self {
-        Self::new(ErrorKind::DiskFull, error.to_string())
-            .safe("nothing was half published; what is stored stays readable")
-            .next("free some space, then run the same command again")
+        disk_full(error.to_string())
     }
 }
 
