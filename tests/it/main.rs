@@ -5,6 +5,7 @@
 mod bad_input;
 mod crash;
 mod duckdb;
+mod evolution;
 mod fuzz;
 mod harness;
 mod heal;

@@ -36,6 +36,7 @@ use crate::{
         salt::{CatalogKeys, SaltError, sync_directory},
     },
     body::ManifestCache,
+    columns::ColumnsCache,
 };
 
 /// Pages redb keeps in memory. Bounds what an idle node holds (DESIGN §13).
@@ -118,6 +119,7 @@ pub(crate) struct Inner {
     pub(crate) keys: CatalogKeys,
     pub(crate) ops: Mutex<OpsCache>,
     pub(crate) manifests: Mutex<ManifestCache>,
+    pub(crate) columns: Mutex<ColumnsCache>,
 }
 
 /// A node's catalogue. Clones share one database.
@@ -197,6 +199,7 @@ impl Catalog {
             keys,
             ops: Mutex::default(),
             manifests: Mutex::default(),
+            columns: Mutex::default(),
         };
         let catalog = Self(Arc::new(inner));
         catalog.prepare()?;
