@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod bad_input;
+mod blind;
+mod daemon;
+mod documents;
 mod duckdb;
 mod fuzz;
 mod harness;
@@ -10,6 +13,7 @@ mod objects;
 mod offline;
 mod readme;
 mod sample;
+mod staging;
 mod vectors;
 
 /// A file under `it/` that no `mod` line names would be a test that never runs.

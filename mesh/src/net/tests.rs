@@ -8,6 +8,7 @@
 mod gate;
 mod hints;
 mod hostile;
+mod integrity;
 mod store;
 mod streams;
 mod support;
