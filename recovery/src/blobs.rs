@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::plan::tests::ready;
 
-    /// SOP-211, SOP-212: a blob is found by its content, whatever the file is called and wherever it lies.
+    /// SOP-41, SOP-211, SOP-212: a blob is found by its content, whatever the file is called and wherever it lies.
     #[test]
     fn files_are_found_by_name_or_by_content() {
         let dir = tempfile::TempDir::new().unwrap();

@@ -4,6 +4,9 @@
 
 mod bad_input;
 mod crash;
+mod blind;
+mod daemon;
+mod documents;
 mod duckdb;
 mod evolution;
 mod fuzz;
@@ -13,6 +16,7 @@ mod objects;
 mod offline;
 mod readme;
 mod sample;
+mod staging;
 mod vectors;
 
 /// A file under `it/` that no `mod` line names would be a test that never runs.

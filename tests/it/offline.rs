@@ -39,7 +39,7 @@ fn init_ingest_sql_needs_nothing_else() {
     }
 }
 
-/// SOP-58, SOP-59: what `object hexdump` shows is the encrypted form, at its padded length.
+/// SOP-1, SOP-58, SOP-59: what `object hexdump` shows is the encrypted form, at its padded length.
 #[test]
 fn objects_rest_encrypted() {
     let node = Node::init();

@@ -2,6 +2,18 @@
 //!
 //! `Display` and `FromStr` use lower-case hex in full; [`fmt_short`](StorageId::fmt_short) gives ten digits for logs
 //! and tables. Every id says what it identifies and the clause that defines it.
+//!
+//! ```compile_fail,E0308
+//! # use sovm_object::id::{ManifestHash, StorageId};
+//! // SOP-51, SOP-142: the hash of a manifest names no object.
+//! fn wrong(hash: ManifestHash) -> StorageId { hash }
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use sovm_object::id::{ManifestHash, StorageId};
+//! // SOP-142: the id of an object is no hash of a manifest.
+//! fn wrong(id: StorageId) -> ManifestHash { id }
+//! ```
 
 use std::{fmt, str::FromStr};
 

@@ -15,10 +15,12 @@
 //! Signed numbers are big-endian with the sign bit flipped. Both timestamp types use 06 and all decimals 04, since zone
 //! and scale are fixed by the column. A map is a list of structs of key and value, in stored order.
 
+mod distinct;
 mod encoder;
 mod value;
 
 pub use self::{
+    distinct::Identities,
     encoder::{ColumnEncoder, IdentityEncoder, RowEncoder},
     value::Value,
 };
@@ -70,6 +72,14 @@ pub enum KeyError {
         row: usize,
         /// Length of its identity.
         bytes: usize,
+    },
+    /// Two rows of one batch have one identity (SOP-238).
+    #[error("row {row}: the same identity stands in row {first} already")]
+    Duplicate {
+        /// Row in its batch, from 0.
+        row: usize,
+        /// The row that had it first.
+        first: usize,
     },
     /// The batch lacks the column.
     #[error("the batch has no column {0:?}")]

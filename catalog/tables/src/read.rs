@@ -309,6 +309,11 @@ pub trait Read: Rows {
         view::dek(self, storage_id, ring)
     }
 
+    /// An object's DEK as one table's manifests and grants give it. Claims of other tables on the object do not count.
+    fn dek_in_table(&self, table: &TableId, storage_id: &StorageId, ring: &KekRing) -> Result<Dek, DekError> {
+        view::dek_in_table(self, table, storage_id, ring)
+    }
+
     // Reconciliation.
 
     /// Digests of a scope's shards. Sums of them give months, generations and the whole scope.

@@ -229,7 +229,7 @@ impl ByteState {
 mod tests {
     use super::*;
 
-    /// SOP-258..263: the whole table of moves.
+    /// SOP-257, SOP-260, SOP-261, SOP-262, SOP-263: the whole table of moves.
     #[test]
     fn byte_moves() {
         use ByteState::{Available, PendingBytes, Quarantined};

@@ -418,7 +418,32 @@ pub(crate) fn access_records(
 
 /// Unwraps an object's DEK with the first grant that opens and keeps its commitment (SOP-166, SOP-167).
 pub(crate) fn dek(rows: &(impl Rows + ?Sized), storage_id: &StorageId, ring: &KekRing) -> Result<Dek, DekError> {
-    let grants = access_records(rows, storage_id)?;
+    unlock(rows, storage_id, access_records(rows, storage_id)?, ring)
+}
+
+/// The same with the grants of one table's manifests only: what another table claims for the object has no say (SOP-162).
+pub(crate) fn dek_in_table(
+    rows: &(impl Rows + ?Sized),
+    table: &TableId,
+    storage_id: &StorageId,
+    ring: &KekRing,
+) -> Result<Dek, DekError> {
+    let mut grants = Vec::new();
+    for grant in access_records(rows, storage_id)? {
+        let manifest = body::cached_manifest(rows, &RecordId::from(grant.object_manifest_hash))?;
+        if manifest.table_id.as_ref() == Some(table) {
+            grants.push(grant);
+        }
+    }
+    unlock(rows, storage_id, grants, ring)
+}
+
+fn unlock(
+    rows: &(impl Rows + ?Sized),
+    storage_id: &StorageId,
+    grants: Vec<AccessRecord>,
+    ring: &KekRing,
+) -> Result<Dek, DekError> {
     if grants.is_empty() {
         let prefix = Key::new().id(storage_id.as_bytes()).kind(EntryKind::Manifest);
         let described = !rows.keys(&BY_OBJECT, &prefix, 1)?.is_empty();

@@ -9,6 +9,7 @@ mod collect;
 mod gate;
 mod hints;
 mod hostile;
+mod integrity;
 mod store;
 mod streams;
 mod support;

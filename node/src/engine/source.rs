@@ -98,9 +98,11 @@ impl TableSource for QueryTable {
 
     async fn dek(&self, id: StorageId) -> Result<Dek, ApiError> {
         let keys = self.core.keys();
-        let ring = keys.domain(&self.view.genesis.domain_id).map(|keys| &keys.ring);
+        let genesis = &self.view.genesis;
+        let ring = keys.domain(&genesis.domain_id).map(|keys| &keys.ring);
         let none = KekRing::default();
-        Ok(self.core.read()?.dek(&id, ring.unwrap_or(&none))?)
+        let snapshot = self.core.read()?;
+        Ok(snapshot.dek_in_table(&genesis.table_id, &id, ring.unwrap_or(&none))?)
     }
 
     fn bytes(&self) -> Arc<dyn ObjectBytes> {

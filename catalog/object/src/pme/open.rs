@@ -154,6 +154,21 @@ pub struct Footer {
 
 impl Footer {
     /// Opens an object through a verified source.
+    ///
+    /// ```
+    /// # use sovm_object::{id::StorageId, pme::{Footer, OpenOptions}, secret::Dek, verified::MemoryObject};
+    /// async fn right(object: &MemoryObject, id: StorageId, dek: &Dek) {
+    ///     let _ = Footer::open(object, id, dek, OpenOptions::default()).await;
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// # use sovm_object::{id::StorageId, pme::{Footer, OpenOptions}, secret::Dek};
+    /// // SOP-31, SOP-86, SOP-94: a key and a file give no rows, whoever asks.
+    /// async fn wrong(object: &std::fs::File, id: StorageId, dek: &Dek) {
+    ///     let _ = Footer::open(object, id, dek, OpenOptions::default()).await;
+    /// }
+    /// ```
     pub async fn open<R: VerifiedRead>(
         source: &R,
         id: StorageId,

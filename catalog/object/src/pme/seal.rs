@@ -8,6 +8,29 @@ use super::{MAGIC, encrypt::EncryptError, key_ref::crypto_metadata, module, pad:
 use crate::id::{KeyRef, StorageId};
 
 /// A finished object. Its bytes never change again (SOP-112).
+///
+/// It is the only form rows leave the writer in:
+///
+/// ```compile_fail,E0616
+/// // SOP-2, SOP-117: the plain bytes cannot be taken out, so nobody can store, hash or seal them in another form.
+/// fn wrong(encoded: sovm_object::pme::Encoded) -> Vec<u8> {
+///     encoded.bytes
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// // SOP-110: what is not padded cannot be sealed.
+/// fn wrong(keyed: sovm_object::pme::Keyed) {
+///     let _ = keyed.seal();
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// // SOP-110: what is not encrypted gets no key reference.
+/// fn wrong(encoded: sovm_object::pme::Encoded, key_ref: sovm_object::id::KeyRef) {
+///     let _ = encoded.with_key_ref(key_ref);
+/// }
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Sealed {

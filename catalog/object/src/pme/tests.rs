@@ -1,10 +1,12 @@
 //! Tests across the steps of an object.
 
 mod duckdb;
+mod envelope;
 mod hostile;
 mod padding;
 mod profile;
 mod round_trip;
+mod steps;
 
 use std::{collections::HashMap, future::Future, pin::pin, sync::Arc, task};
 

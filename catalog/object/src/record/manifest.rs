@@ -14,6 +14,9 @@ use crate::{
 /// Most pruning statistics in one manifest (SOP-135).
 pub const MAX_STATISTICS: usize = 256;
 
+/// Most leaves listed in one manifest (SOP-135).
+pub const MAX_SOURCES: usize = 1_024;
+
 /// What an object is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
@@ -353,6 +356,9 @@ fn check_manifest(m: &ObjectManifest) -> Result<(), DecodeError> {
             return out(14);
         }
     }
+    if m.sources.as_ref().is_some_and(|sources| sources.len() > MAX_SOURCES) {
+        return out(24);
+    }
     Ok(())
 }
 
@@ -362,3 +368,6 @@ impl Signed<ObjectManifest> {
         ManifestHash::from_bytes(*self.id().as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests;

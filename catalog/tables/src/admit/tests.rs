@@ -1,3 +1,6 @@
+mod access;
+mod claims;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

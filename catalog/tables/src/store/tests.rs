@@ -1,3 +1,5 @@
+mod dump;
+
 use std::{fs, path::Path};
 
 use sovm_object::{
@@ -451,7 +453,8 @@ fn files(dir: &Path) -> Vec<u8> {
         .collect()
 }
 
-/// DESIGN §5: planted words of domain, table, column, value and device names are nowhere in the home while it is open and after.
+/// DESIGN §5, SOP-147: planted words of domain, table, column, value and device names are nowhere in the home while it is open and
+/// after.
 #[test]
 fn planted_words_are_not_on_disk() {
     let dir = tempfile::tempdir().unwrap();
@@ -477,7 +480,7 @@ fn planted_words_are_not_on_disk() {
                 "{word}"
             );
         }
-        // Nor the bytes of a manifest, signed or not (SOP-147).
+        // Nor the bytes of a manifest, signed or not.
         let manifest = world.signed_manifest();
         assert!(!bytes.windows(64).any(|window| window == &manifest.bytes()[40..104]));
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use super::support::{Node, eventually, object, pair};
 use crate::net::{Alpn, ConnectError, FetchError, FetchRequest, FrameLimits, Route, WireError, fetch::Blame};
 
-/// DESIGN §8: a stranger reaches the join protocol only, and only while an invite is open. No handler sees it elsewhere.
+/// DESIGN §8, SOP-194: a stranger reaches the join protocol only, and only while an invite is open. No handler sees it elsewhere, so
+/// asking for an id that is here is answered like asking for any other.
 #[tokio::test]
 async fn stranger_is_refused_before_any_handler() {
     let (node, stranger) = (Node::new().await, Node::new().await);

@@ -78,7 +78,7 @@ async fn fetch(node: &Node, id: StorageId, size: Option<u64>, holder: &Holder) -
         .unwrap_err()
 }
 
-/// SOP-81: garbage never reaches the store, whoever sends it, and the liar is named.
+/// SOP-81, SOP-93: garbage never reaches the store, whoever sends it, and the liar is named.
 #[tokio::test]
 async fn garbage_is_refused_and_blamed() {
     let node = Node::new().await;

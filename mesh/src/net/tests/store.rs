@@ -125,7 +125,8 @@ async fn short_and_missing_files_fail_closed() {
     assert_eq!(store.scrub(id).await.unwrap(), 5 << 20);
 }
 
-/// SOP-84: bytes that are not the promised object are refused, and nothing is listed.
+/// SOP-54, SOP-84, SOP-155: bytes that are not the promised object are refused, before the import where they are in memory and by
+/// the id the import gave where they are not. Nothing is listed, and the promised object is as absent as before.
 #[tokio::test]
 async fn wrong_bytes_are_not_published() {
     let home = Home::new();

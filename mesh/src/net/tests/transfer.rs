@@ -303,7 +303,8 @@ async fn damaged_copies_are_not_served_and_can_be_healed() {
     assert_eq!(member.net.store().scrub(id).await.unwrap(), size as u64);
 }
 
-/// syncthing-android#175: files that are gone, and bytes without a receipt that are not what the books say, come back.
+/// SOP-260, SOP-261, syncthing-android#175: files that are gone, and bytes without a receipt that are not what the books say, come
+/// back.
 #[tokio::test]
 async fn a_fetch_replaces_what_the_disk_has_lost() {
     let (holder, member) = pair().await;

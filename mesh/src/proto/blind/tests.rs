@@ -228,6 +228,73 @@ fn challenge_answers_are_unambiguous() {
     assert_ne!(answer, challenge_answer(&[2; 16], [b"ab".as_slice(), b"c".as_slice()]));
 }
 
+/// SOP-118, SOP-119, SOP-122: a replica is told ids, padded sizes, ranges and whether one site may release; it answers with the
+/// same, times and hashes. A field that says more would have to be added here. No text travels but the name of the format.
+#[test]
+fn replicas_are_told_ids_and_sizes() {
+    for ask in asks() {
+        let signed = request(&key(1), ask);
+        let body = sovm_object::cbor::to_vec(signed.body());
+        assert_eq!(texts(&body), Vec::<String>::new());
+        let ReplicaRequest {
+            mesh_id: _,
+            requester: _,
+            replica: _,
+            nonce: _,
+            hlc: _,
+            ask,
+        } = signed.body();
+        match ask {
+            Ask::Place(objects) => {
+                let PlaceObject {
+                    storage_id,
+                    size,
+                    protected,
+                } = &objects[0];
+                let _: (&StorageId, &u64, &bool) = (storage_id, size, protected);
+            }
+            Ask::Have(ids) | Ask::Get(ids) | Ask::Release(ids) => {
+                let _: &StorageId = &ids[0];
+            }
+            Ask::List(ListFrom { after, limit }) => {
+                let _: (&Nullable<StorageId>, &u64) = (after, limit);
+            }
+            Ask::Challenge(ranges) => {
+                let RangeOf { storage_id, start, len } = &ranges[0];
+                let _: (&StorageId, &u64, &u64) = (storage_id, start, len);
+            }
+        }
+    }
+    let Listed { ids, sizes, more } = Listed::default();
+    let _: (&[StorageId], &[u64], bool) = (&ids, &sizes, more);
+    let Placed {
+        held,
+        accepted,
+        refused,
+    } = Placed::default();
+    let _: [&[StorageId]; 3] = [&held, &accepted, &refused];
+}
+
+/// The text strings in an encoded payload.
+fn texts(payload: &[u8]) -> Vec<String> {
+    use minicbor::data::Type;
+    let mut d = minicbor::Decoder::new(payload);
+    let mut found = Vec::new();
+    while d.position() < payload.len() {
+        match d.datatype().unwrap() {
+            Type::Map => {
+                d.map().unwrap();
+            }
+            Type::Array => {
+                d.array().unwrap();
+            }
+            Type::String => found.push(d.str().unwrap().to_owned()),
+            _ => d.skip().unwrap(),
+        }
+    }
+    found
+}
+
 proptest::proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {

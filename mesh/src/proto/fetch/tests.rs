@@ -40,6 +40,7 @@ fn wake(effects: &[Effect]) -> Option<u64> {
         .find_map(|effect| if let Effect::Wake(at) = effect { Some(*at) } else { None })
 }
 
+/// SOP-258: wanted bytes wait for a holder, and are fetched once there is one.
 #[test]
 fn asks_a_claimed_holder_first_and_ends_with_done() {
     let mut planner = Planner::new(Config::default(), 1);
@@ -64,6 +65,7 @@ fn asks_a_claimed_holder_first_and_ends_with_done() {
     assert_eq!((planner.missing(), planner.status(&object(1))), (0, None));
 }
 
+/// SOP-259, SOP-265: without a holder that gives it, an object goes back to waiting, 30 seconds at first and six hours at most.
 #[test]
 fn failure_moves_on_and_backs_off_to_six_hours() {
     let mut planner = Planner::new(Config::default(), 7);
@@ -94,7 +96,7 @@ fn failure_moves_on_and_backs_off_to_six_hours() {
     assert!(*pauses.last().unwrap() >= 4 * 3_600_000, "{pauses:?}");
 }
 
-/// A claim that comes later makes the pause moot, but a liar stays out.
+/// SOP-93, SOP-192: a claim that comes later makes the pause moot, but a liar stays out, and the next holder is asked.
 #[test]
 fn new_claims_wake_and_liars_stay_out() {
     let mut planner = Planner::new(Config::default(), 1);
@@ -111,6 +113,7 @@ fn new_claims_wake_and_liars_stay_out() {
     );
 }
 
+/// SOP-259: a stall ends an attempt.
 #[test]
 fn stalled_attempts_are_given_up() {
     let config = Config::default();
@@ -221,7 +224,7 @@ fn large_objects_come_in_parts_from_several_holders() {
     );
 }
 
-/// syncthing#5004: the disk reserve stops new fetches, and space that comes back starts them again.
+/// SOP-259, syncthing#5004: the disk reserve stops new fetches, and space that comes back starts them again.
 #[test]
 fn disk_reserve_stops_and_resumes() {
     let config = Config {
@@ -242,6 +245,7 @@ fn disk_reserve_stops_and_resumes() {
     assert_eq!(fetches(&effects).len(), 2);
 }
 
+/// SOP-259: what is not wanted any more is cancelled.
 #[test]
 fn unwanted_objects_are_cancelled() {
     let mut planner = Planner::new(Config::default(), 1);

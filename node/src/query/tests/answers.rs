@@ -174,7 +174,7 @@ async fn limit_without_order_gives_that_many_rows() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// SOP-186: leaving objects and row groups out changes no answer.
+    /// SOP-100, SOP-186: leaving objects and row groups out changes no answer.
     #[test]
     fn pruning_changes_no_answer(
         values in prop::collection::vec(prop::option::weighted(0.8, -20_i64..20), 1..400),

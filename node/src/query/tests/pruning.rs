@@ -34,6 +34,7 @@ async fn only_objects_that_can_match_are_opened() {
     );
 }
 
+/// SOP-101: a row group that may match is decoded whole, and the filter is evaluated again over its values.
 #[tokio::test]
 async fn only_row_groups_that_can_match_are_read() {
     let table = Arc::new(numbers(&[(0, 1_000)]));
@@ -43,6 +44,10 @@ async fn only_row_groups_that_can_match_are_read() {
         (1, 1, 9)
     );
     assert_eq!(found.rows_decoded, ROW_GROUP_ROWS as u64);
+    let (answer, report) = query(&table, "select n from t where n = 450", EXPLAIN).await.unwrap();
+    assert_eq!(answer, ["| 450 |"]);
+    let plan = report.explain.unwrap().plan;
+    assert!(plan.contains("FilterExec: n"), "no filter is left in the plan:\n{plan}");
 }
 
 /// SOP-83: a projection verifies its columns and the footer, not the object.
