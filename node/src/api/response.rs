@@ -1,6 +1,7 @@
 //! One answer a request, with a stable JSON form: ids are full hex, times are milliseconds since 1970 (`…_ms`), sizes are
 //! bytes (`…_bytes`). Fields are only ever added within one format version.
 
+mod bench;
 mod members;
 mod node;
 mod objects;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 
-pub use self::{members::*, node::*, objects::*, recovery::*, tables::*};
+pub use self::{bench::*, members::*, node::*, objects::*, recovery::*, tables::*};
 
 /// The answer to a [`Request`](super::Request).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -75,6 +76,8 @@ pub enum Response {
     Sync(SyncReport),
     /// `demo`
     Demo(DemoReport),
+    /// `bench`
+    Bench(Box<BenchReport>),
 }
 
 impl Response {

@@ -71,6 +71,7 @@ fn commands_of_the_design_parse() {
         "recover --kit page.txt --from dir --from addr",
         "drill --full",
         "demo --keep dir",
+        "bench --rows 1000 --objects 10 --runs 3 --dir d --duckdb python3",
         "completions bash",
         "--home /h -q -vv status",
     ] {

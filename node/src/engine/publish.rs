@@ -3,6 +3,8 @@
 //! A command publishes all of its rows or none. Objects that were made before a later row turned out to be bad are let go again;
 //! a crash leaves them as ciphertext that no entry names.
 
+mod bulk;
+
 use std::{
     sync::{
         Arc,
