@@ -3,6 +3,7 @@
 //! A command talks to the daemon of its home when one runs, otherwise it opens the home in this process. Both ways go
 //! through the same [`Request`](crate::api::Request)s.
 
+mod bench;
 mod demo;
 mod doctor;
 mod domain;
@@ -96,6 +97,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Gc(gc::GcArgs),
     Demo(demo::DemoArgs),
+    Bench(bench::BenchArgs),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -291,6 +293,7 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Result<u8, ApiErro
         Command::Doctor(args) => args.run(context).await,
         Command::Gc(args) => args.run(context).await,
         Command::Demo(args) => args.run(context).await,
+        Command::Bench(args) => args.run(context).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "sovm", &mut script);

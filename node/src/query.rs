@@ -18,6 +18,7 @@ mod scan;
 mod session;
 mod source;
 mod statement;
+mod work;
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod bad_input;
-mod crash;
+mod bench;
 mod blind;
+mod crash;
 mod daemon;
 mod documents;
 mod duckdb;

@@ -1,6 +1,7 @@
 //! One answer a request, with a stable JSON form: ids are full hex, times are milliseconds since 1970 (`…_ms`), sizes are
 //! bytes (`…_bytes`). Fields are only ever added within one format version.
 
+mod bench;
 mod keep;
 mod members;
 mod node;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 
-pub use self::{keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
+pub use self::{bench::*, keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
 
 /// The answer to a [`Request`](super::Request).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -82,6 +83,8 @@ pub enum Response {
     Sync(SyncReport),
     /// `demo`
     Demo(DemoReport),
+    /// `bench`
+    Bench(Box<BenchReport>),
 }
 
 impl Response {

@@ -78,6 +78,7 @@ fn commands_of_the_design_parse() {
         "gc --dry-run",
         "gc --after 0s --allow-large",
         "demo --keep dir",
+        "bench --rows 1000 --objects 10 --runs 3 --dir d --duckdb python3",
         "completions bash",
         "--home /h -q -vv status",
     ] {

@@ -16,7 +16,7 @@ use sovm_recovery::{
     keystore::{CatalogueAge, Fallback, Incarnation, KeyFile, KeyStore, Unlock},
 };
 
-use super::{mls_rows::RowKeys, network::Network, orphans::Keep};
+use super::{mls_rows::RowKeys, network::Network, orphans::Keep, source::ScanCache};
 use crate::{
     cli::OpenOptions,
     config::{self, Config, Home, Limits},
@@ -41,6 +41,7 @@ pub(super) struct Core {
     keys: Mutex<KeyStore>,
     clock: Mutex<HlcClock>,
     row_keys: Mutex<RowKeys>,
+    pub(super) scans: ScanCache,
     /// Counts steps that changed what peers reconcile or what is to be fetched; the network tasks wait on it.
     changes: tokio::sync::watch::Sender<u64>,
     pub(super) net: OnceLock<Network>,
@@ -127,6 +128,7 @@ impl Core {
             keys: Mutex::new(keys),
             clock: Mutex::new(clock),
             row_keys: Mutex::new(row_keys),
+            scans: ScanCache::default(),
             changes: tokio::sync::watch::Sender::new(0),
             net: OnceLock::new(),
             keep,

@@ -3,6 +3,8 @@
 //! A command publishes all of its rows or none. Objects that were made before a later row turned out to be bad are let go again;
 //! a crash leaves them as ciphertext that no entry names and a row of the catalogue does ([`super::orphans`]).
 
+mod bulk;
+
 use std::{
     collections::BTreeSet,
     sync::{

@@ -1,11 +1,14 @@
 //! The tables of one query: a snapshot of the catalogue, keys, and the verified door to bytes.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use async_trait::async_trait;
 use sovm_catalog::{BadBytes, ByteEvent, DekError, ObjectState, PendingAccess, Read as _, TableView};
 use sovm_object::{
-    id::{SiteId, StorageId},
+    id::{KekId, SiteId, StorageId, TableId},
     kek::KekRing,
     record::ObjectManifest,
     secret::Dek,
@@ -72,7 +75,7 @@ struct QueryTable {
     core: Arc<Core>,
     view: TableView,
     columns: Vec<Column>,
-    objects: Vec<ScanObject>,
+    objects: Arc<[ScanObject]>,
 }
 
 #[async_trait]
@@ -93,7 +96,7 @@ impl TableSource for QueryTable {
     }
 
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {
-        Ok(self.objects.clone())
+        Ok(self.objects.to_vec())
     }
 
     async fn dek(&self, id: StorageId) -> Result<Dek, ApiError> {
@@ -123,14 +126,51 @@ impl TableSource for QueryTable {
     }
 }
 
+/// Objects of tables as queries saw them since the last commit: what they are depends on what is committed and on the KEKs
+/// held, and on nothing else.
+#[derive(Debug, Default)]
+pub(super) struct ScanCache(Mutex<Scans>);
+
+#[derive(Debug, Default)]
+struct Scans {
+    commits: u64,
+    tables: HashMap<TableId, (Vec<KekId>, Arc<[ScanObject]>)>,
+}
+
+impl ScanCache {
+    fn get(&self, commits: u64, table: &TableId, keks: &[KekId]) -> Option<Arc<[ScanObject]>> {
+        let scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, objects) = scans.tables.get(table)?;
+        (scans.commits == commits && known == keks).then(|| objects.clone())
+    }
+
+    fn keep(&self, commits: u64, table: TableId, keks: Vec<KekId>, objects: &Arc<[ScanObject]>) {
+        let mut scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if scans.commits > commits {
+            return;
+        }
+        if scans.commits < commits {
+            scans.tables.clear();
+            scans.commits = commits;
+        }
+        scans.tables.insert(table, (keks, objects.clone()));
+    }
+}
+
 impl Core {
-    fn scan_objects(&self, view: &TableView) -> Result<Vec<ScanObject>, ApiError> {
+    fn scan_objects(&self, view: &TableView) -> Result<Arc<[ScanObject]>, ApiError> {
         let none = KekRing::default();
-        let objects = {
-            let keys = self.keys();
-            let ring = keys.domain(&view.genesis.domain_id).map(|keys| &keys.ring);
-            self.read()?.objects(&view.genesis.table_id, ring.unwrap_or(&none))?
-        };
+        let table = view.genesis.table_id;
+        let keys = self.keys();
+        let ring = keys.domain(&view.genesis.domain_id).map_or(&none, |keys| &keys.ring);
+        let keks: Vec<KekId> = ring.iter().map(|(_, id, _)| id).collect();
+        let snapshot = self.read()?;
+        let commits = snapshot.commit_counter()?;
+        if let Some(objects) = self.scans.get(commits, &table, &keks) {
+            return Ok(objects);
+        }
+        let objects = snapshot.objects(&table, ring)?;
+        drop(keys);
         let scan = objects.into_iter().filter_map(|object| {
             // An entry that is set aside blocks nobody (`lessons.md`, clocks).
             let readiness = match &object.state {
@@ -141,7 +181,9 @@ impl Core {
             let (_, manifest) = object.manifests.into_iter().next()?;
             Some(ScanObject { manifest, readiness })
         });
-        Ok(scan.collect())
+        let objects: Arc<[ScanObject]> = scan.collect();
+        self.scans.keep(commits, table, keks, &objects);
+        Ok(objects)
     }
 
     /// Records what happened to an object's bytes.

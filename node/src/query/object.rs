@@ -187,7 +187,7 @@ impl OpenObject {
             bytes: bytes.as_ref(),
             counters: &wanted.counters,
         };
-        let chunks = VerifiedRead::read(&source, self.footer.storage_id(), plan.ranges()).await?;
+        let chunks = VerifiedRead::read(&source, self.footer.storage_id(), plan.runs()).await?;
         let batches = self.footer.decode(
             &plan,
             chunks,

@@ -11,6 +11,7 @@ use datafusion::{
     physical_plan::ExecutionPlan,
 };
 use sovm_object::{
+    pme::ROW_GROUP_ROWS,
     record::{ColumnStats, ObjectManifest},
     types::schema_of_columns,
 };
@@ -176,34 +177,29 @@ impl TableProvider for Provider {
             batch_size: state.config().batch_size(),
             counters: self.shared.counters.clone(),
         };
-        // With a limit one object after the other: the first may be enough.
+        // With a limit one row group after the other: the first may be enough.
         let partitions = if limit.is_some() {
             1
         } else {
-            state.config().target_partitions()
+            partitions(&objects, state.config().target_partitions())
         };
-        let groups = spread(objects, partitions);
         Ok(Arc::new(ScanExec::new(
             self.name.clone(),
             wanted,
             self.shared.clone(),
-            groups,
+            objects,
+            partitions,
             limit,
         )))
     }
 }
 
-/// Objects in at most `partitions` groups of about equal bytes; at least one group, so that there is a partition.
-fn spread(objects: Vec<Arc<ObjectManifest>>, partitions: usize) -> Vec<Vec<Arc<ObjectManifest>>> {
-    let count = partitions.min(objects.len()).max(1);
-    let mut groups = vec![(0_u64, Vec::new()); count];
-    for object in objects {
-        if let Some((bytes, group)) = groups.iter_mut().min_by_key(|(bytes, _)| *bytes) {
-            *bytes = bytes.saturating_add(object.exact_byte_size);
-            group.push(object);
-        }
-    }
-    groups.into_iter().map(|(_, group)| group).collect()
+/// At most `most` partitions, and no more than there are row groups by the manifests' figures, which decide about nothing
+/// else here; at least one.
+fn partitions(objects: &[Arc<ObjectManifest>], most: usize) -> usize {
+    let row_groups = |object: &Arc<ObjectManifest>| object.row_count.div_ceil(ROW_GROUP_ROWS as u64).max(1);
+    let all = objects.iter().map(row_groups).fold(0, u64::saturating_add);
+    usize::try_from(all).unwrap_or(usize::MAX).min(most).max(1)
 }
 
 impl fmt::Debug for Provider {

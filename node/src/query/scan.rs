@@ -1,11 +1,15 @@
-//! The plan node that reads objects: one partition a group of objects, rows in the order they come.
+//! The plan node that reads objects: its partitions share them row group by row group, rows in the order they come.
+//!
+//! While a partition decodes one row group, the next one is fetched, verified and decrypted. A partition decodes where it is
+//! asked for rows, so that whatever consumes a batch finds it in this core's cache.
 //!
 //! It states no statistics whatsoever, so that the engine has nothing to answer from but rows (SOP-98, SOP-99).
 
 use std::{fmt, sync::Arc};
 
+use arrow::array::RecordBatch;
 use datafusion::{
-    common::{Result, internal_err, tree_node::TreeNodeRecursion},
+    common::{Result, internal_err, runtime::SpawnedTask, tree_node::TreeNodeRecursion},
     error::DataFusionError,
     execution::{
         SendableRecordBatchStream, TaskContext,
@@ -16,31 +20,30 @@ use datafusion::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
         ReplaceChildrenOptions,
         execution_plan::{Boundedness, EmissionType},
-        stream::RecordBatchReceiverStreamBuilder,
+        stream::RecordBatchStreamAdapter,
     },
 };
+use futures::stream;
 use sovm_object::record::ObjectManifest;
-use tokio::sync::mpsc::Sender;
 
 use super::{
-    object::{ObjectError, OpenObject, Wanted},
+    object::{ObjectError, Rows, Wanted},
     session::Shared,
+    source::ObjectFault,
+    work::{Executions, Unit, Work},
 };
 use crate::{
     api::{ObjectState, WaitingObject},
     error::ApiError,
 };
 
-/// Batches between a scan and a slower reader.
-const BATCHES_IN_FLIGHT: usize = 2;
-
 /// Reads the rows of some objects.
 pub(super) struct ScanExec {
     table: String,
     wanted: Arc<Wanted>,
     shared: Arc<Shared>,
-    /// Objects of each partition.
-    groups: Vec<Vec<Arc<ObjectManifest>>>,
+    objects: Vec<Arc<ObjectManifest>>,
+    executions: Executions,
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
 }
@@ -50,12 +53,13 @@ impl ScanExec {
         table: String,
         wanted: Wanted,
         shared: Arc<Shared>,
-        groups: Vec<Vec<Arc<ObjectManifest>>>,
+        objects: Vec<Arc<ObjectManifest>>,
+        partitions: usize,
         limit: Option<usize>,
     ) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(wanted.schema.clone()),
-            Partitioning::UnknownPartitioning(groups.len()),
+            Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
@@ -63,7 +67,8 @@ impl ScanExec {
             table,
             wanted: Arc::new(wanted),
             shared,
-            groups,
+            objects,
+            executions: Executions::default(),
             limit,
             properties: Arc::new(properties),
         }
@@ -111,34 +116,43 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let Some(objects) = self.groups.get(partition).cloned() else {
-            return internal_err!(
-                "a scan of {} partitions was asked for number {partition}",
-                self.groups.len()
-            );
-        };
+        let partitions = self.properties.partitioning.partition_count();
+        if partition >= partitions {
+            return internal_err!("a scan of {partitions} partitions was asked for number {partition}");
+        }
         let reader = Reader {
             wanted: self.wanted.clone(),
             shared: self.shared.clone(),
+            work: self.executions.join(partition, &self.objects),
+            at: None,
+            decoding: None,
+            coming: None,
             memory: MemoryConsumer::new(format!("scan {partition}")).register(context.memory_pool()),
             left: self.limit,
         };
-        let mut stream = RecordBatchReceiverStreamBuilder::new(self.wanted.schema.clone(), BATCHES_IN_FLIGHT);
-        let sender = stream.tx();
-        stream.spawn(async move { reader.run(&objects, &sender).await });
-        Ok(stream.build())
+        let rows = stream::unfold(Some(reader), |reader| async move {
+            let mut reader = reader?;
+            match reader.next().await {
+                Ok(batch) => Some((Ok(batch?), Some(reader))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.wanted.schema.clone(),
+            rows,
+        )))
     }
 }
 
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let objects: usize = self.groups.iter().map(Vec::len).sum();
         let names: Vec<&str> = self.wanted.fields.iter().map(|field| field.name().as_str()).collect();
         write!(
             f,
-            "SovmScan: table={}, objects={objects}, partitions={}, columns=[{}]",
+            "SovmScan: table={}, objects={}, partitions={}, columns=[{}]",
             self.table,
-            self.groups.len(),
+            self.objects.len(),
+            self.properties.partitioning.partition_count(),
             names.join(", ")
         )?;
         self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
@@ -151,87 +165,149 @@ impl fmt::Debug for ScanExec {
     }
 }
 
-type Batches = Sender<Result<arrow::array::RecordBatch>>;
-
-/// Why a partition ended before its objects did.
-enum Stop {
-    /// The limit is reached, or nobody reads any more.
-    Enough,
-    Failed(DataFusionError),
-    Object(ObjectError),
-}
-
-impl From<ObjectError> for Stop {
-    fn from(error: ObjectError) -> Self {
-        Self::Object(error)
-    }
-}
-
-/// Works through the objects of one partition.
+/// The reading end of one partition.
 struct Reader {
     wanted: Arc<Wanted>,
     shared: Arc<Shared>,
+    work: Arc<Work>,
+    /// The object this partition took last.
+    at: Option<usize>,
+    decoding: Option<Page>,
+    /// The row group after it, being fetched.
+    coming: Option<SpawnedTask<(Option<usize>, Fetched)>>,
     memory: MemoryReservation,
     left: Option<usize>,
 }
 
+/// A row group that is decoded batch by batch, and the memory it takes.
+struct Page {
+    slot: usize,
+    rows: Rows,
+    _memory: MemoryReservation,
+}
+
+/// What came of fetching the next row group.
+enum Fetched {
+    Page(Page),
+    /// Memory is short beside what is decoded now.
+    Short(Unit),
+    /// An object that cannot be read, or not any further.
+    Failed(usize, ObjectError),
+    /// All row groups are taken.
+    Nothing,
+}
+
+/// Takes a row group and fetches it. Returns the object it is of, too.
+async fn fetch(
+    work: Arc<Work>,
+    wanted: Arc<Wanted>,
+    mut at: Option<usize>,
+    memory: MemoryReservation,
+) -> (Option<usize>, Fetched) {
+    let fetched = match work.next(&mut at, &wanted).await {
+        Ok(None) => Fetched::Nothing,
+        Err((slot, error)) => Fetched::Failed(slot, error),
+        Ok(Some(unit)) if memory.try_resize(memory_of(&unit)).is_err() => Fetched::Short(unit),
+        Ok(Some(unit)) => read(unit, &wanted, memory).await,
+    };
+    (at, fetched)
+}
+
+async fn read(unit: Unit, wanted: &Wanted, memory: MemoryReservation) -> Fetched {
+    match unit.object.read(unit.row_group, wanted).await {
+        Err(error) => Fetched::Failed(unit.slot, error),
+        Ok(rows) => Fetched::Page(Page {
+            slot: unit.slot,
+            rows,
+            _memory: memory,
+        }),
+    }
+}
+
+/// The decrypted chunks stay in memory until the row group is done, beside what is decoded of them.
+fn memory_of(unit: &Unit) -> usize {
+    // A row group without a plan says so when it is read.
+    let bytes = unit.object.read_len(unit.row_group).unwrap_or_default();
+    usize::try_from(bytes.saturating_mul(2)).unwrap_or(usize::MAX)
+}
+
 impl Reader {
-    async fn run(mut self, objects: &[Arc<ObjectManifest>], batches: &Batches) -> Result<()> {
-        for manifest in objects {
-            match self.object(manifest, batches).await {
-                Ok(()) => {}
-                Err(Stop::Enough) => return Ok(()),
-                Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Object(error)) => self.failed(manifest, error)?,
+    /// The next batch that is not empty.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.left != Some(0) {
+            let Some(page) = &mut self.decoding else {
+                if self.turn().await? {
+                    continue;
+                }
+                break;
+            };
+            match page.rows.next(&self.wanted) {
+                Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                Some(Ok(batch)) => return Ok(Some(self.limited(batch))),
+                Some(Err(error)) => {
+                    let slot = page.slot;
+                    self.decoding = None;
+                    self.failed(slot, error)?;
+                }
+                None => self.decoding = None,
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    async fn object(&mut self, manifest: &ObjectManifest, batches: &Batches) -> Result<(), Stop> {
-        let object = OpenObject::open(manifest, &self.wanted).await?;
-        for row_group in object.row_groups() {
-            // The fetched chunks stay in memory until the row group is done, beside their decrypted pages.
-            let bytes = object.read_len(*row_group)?.saturating_mul(2);
-            self.memory
-                .try_resize(usize::try_from(bytes).unwrap_or(usize::MAX))
-                .map_err(Stop::Failed)?;
-            let mut rows = object.read(*row_group, &self.wanted).await?;
-            while let Some(batch) = rows.next(&self.wanted) {
-                self.send(batch?, batches).await?;
-            }
-        }
-        self.memory.free();
-        Ok(())
-    }
-
-    async fn send(&mut self, batch: arrow::array::RecordBatch, batches: &Batches) -> Result<(), Stop> {
-        let batch = match &mut self.left {
-            None => batch,
-            Some(left) => {
-                let taken = batch.num_rows().min(*left);
-                *left -= taken;
-                batch.slice(0, taken)
-            }
+    fn limited(&mut self, batch: RecordBatch) -> RecordBatch {
+        let Some(left) = &mut self.left else {
+            return batch;
         };
-        if batch.num_rows() > 0 {
-            batches.send(Ok(batch)).await.map_err(|_| Stop::Enough)?;
+        let taken = batch.num_rows().min(*left);
+        *left -= taken;
+        batch.slice(0, taken)
+    }
+
+    /// Turns to the next row group, and has the one after it fetched. False when there is none.
+    async fn turn(&mut self) -> Result<bool> {
+        let (at, mut fetched) = match self.coming.take() {
+            Some(coming) => coming
+                .join_unwind()
+                .await
+                .map_err(|error| external(ApiError::bug(error)))?,
+            None => self.fetch().await,
+        };
+        self.at = at;
+        if let Fetched::Short(unit) = fetched {
+            // Nothing else is held any more; what does not fit now never will.
+            let memory = self.memory.new_empty();
+            memory.try_resize(memory_of(&unit))?;
+            fetched = read(unit, &self.wanted, memory).await;
         }
-        if self.left == Some(0) {
-            Err(Stop::Enough)
-        } else {
-            Ok(())
+        match fetched {
+            Fetched::Page(page) => {
+                self.decoding = Some(page);
+                // A limit may need no more than this one.
+                if self.left.is_none() {
+                    self.coming = Some(SpawnedTask::spawn(self.fetch()));
+                }
+                Ok(true)
+            }
+            Fetched::Failed(slot, error) => self.failed(slot, error).map(|()| true),
+            Fetched::Nothing | Fetched::Short(_) => Ok(false),
         }
+    }
+
+    fn fetch(&self) -> impl Future<Output = (Option<usize>, Fetched)> + Send + use<> {
+        fetch(self.work.clone(), self.wanted.clone(), self.at, self.memory.new_empty())
     }
 
     /// An object that cannot be read fails the query, or stands in the list of what is missing (SOP-92, SOP-266).
-    fn failed(&self, manifest: &ObjectManifest, error: ObjectError) -> Result<()> {
+    fn failed(&self, slot: usize, error: ObjectError) -> Result<()> {
+        self.work.give_up(slot);
+        let manifest = self.work.manifest(slot);
         let fault = error.fault();
         if let Some(fault) = &fault {
             self.wanted.source.report(manifest.storage_id, fault);
         }
         let state = match fault {
-            Some(super::source::ObjectFault::BytesGone) => ObjectState::PendingBytes,
+            Some(ObjectFault::BytesGone) => ObjectState::PendingBytes,
             _ => ObjectState::Quarantined,
         };
         let error = error.into_api(manifest.storage_id);

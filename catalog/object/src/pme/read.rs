@@ -11,9 +11,11 @@ use parquet::arrow::{
     arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder},
 };
 
+use bytes::Bytes;
+
 use super::{
     Footer, contain_panic,
-    view::{ChunkPlace, DecodeError, SparseView},
+    view::{ChunkPlace, DecodeError, SparseView, owned},
 };
 use crate::verified::VerifiedBytes;
 
@@ -50,12 +52,18 @@ pub struct ReadPlan {
     projection: Projection,
     places: Vec<ChunkPlace>,
     ranges: Vec<Range<u64>>,
+    runs: Vec<Range<u64>>,
 }
 
 impl ReadPlan {
     /// Ranges of the object to fetch, one for each column chunk, in the order [`Footer::decode`] wants them.
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
+    }
+
+    /// The same ranges with neighbours joined. What is fetched as one run is decrypted where it lies, without a copy.
+    pub fn runs(&self) -> &[Range<u64>] {
+        &self.runs
     }
 
     /// Bytes to fetch.
@@ -120,7 +128,7 @@ impl Footer {
             .iter()
             .flat_map(|&row_group| projection.leaves().map(move |column| ChunkPlace { row_group, column }))
             .collect();
-        let ranges = places
+        let ranges: Vec<Range<u64>> = places
             .iter()
             .map(|&place| self.chunk(place).cloned())
             .collect::<Result<_, _>>()?;
@@ -128,36 +136,20 @@ impl Footer {
             row_groups: row_groups.to_vec(),
             projection: projection.clone(),
             places,
+            runs: join(&ranges),
             ranges,
         })
     }
 
-    /// Decrypts the fetched chunks, checks every tag, and decodes them batch by batch.
+    /// Decrypts the fetched [`ranges`](ReadPlan::ranges) or [`runs`](ReadPlan::runs), checks every tag, and decodes them
+    /// batch by batch.
     pub fn decode(
         &self,
         plan: &ReadPlan,
         chunks: Vec<VerifiedBytes>,
         options: DecodeOptions,
     ) -> Result<Batches, DecodeError> {
-        let cipher = self.key.cipher();
-        if chunks.len() != plan.places.len() {
-            let missing = plan.ranges.get(chunks.len()).cloned().unwrap_or_default();
-            return Err(DecodeError::WrongBytes {
-                id: self.id,
-                start: missing.start,
-                end: missing.end,
-            });
-        }
-        let open = |(&place, bytes): (&ChunkPlace, VerifiedBytes)| {
-            let start = bytes.range().start;
-            Ok((start, self.open_chunk(&cipher, place, bytes)?.0))
-        };
-        let view = plan
-            .places
-            .iter()
-            .zip(chunks)
-            .map(open)
-            .collect::<Result<Vec<_>, DecodeError>>()?;
+        let view = self.open_runs(plan, chunks)?;
         let claimed = plan
             .row_groups
             .iter()
@@ -180,6 +172,57 @@ impl Footer {
             found: 0,
         })
     }
+}
+
+impl Footer {
+    /// Decrypts what was fetched, chunk by chunk, each in its part of the buffer it came in.
+    fn open_runs(&self, plan: &ReadPlan, fetched: Vec<VerifiedBytes>) -> Result<Vec<(u64, Bytes)>, DecodeError> {
+        let cipher = self.key.cipher();
+        let wrong = |range: Range<u64>| DecodeError::WrongBytes {
+            id: self.id,
+            start: range.start,
+            end: range.end,
+        };
+        let mut places = plan.places.iter().copied();
+        let mut view = Vec::with_capacity(plan.places.len());
+        for run in fetched {
+            let Range { start: mut at, end } = run.range();
+            if run.storage_id() != self.id {
+                return Err(wrong(at..end));
+            }
+            let mut buffer = owned(run);
+            // At least one chunk, which may be empty.
+            loop {
+                let place = places.next().ok_or_else(|| wrong(at..end))?;
+                let chunk = self.chunk(place)?;
+                if chunk.start != at || chunk.end > end {
+                    return Err(wrong(chunk.clone()));
+                }
+                let bytes = buffer.split_to((chunk.end - chunk.start) as usize);
+                view.push((at, self.open_buffer(&cipher, place, bytes)?.0));
+                at = chunk.end;
+                if at == end {
+                    break;
+                }
+            }
+        }
+        match places.next() {
+            Some(place) => Err(wrong(self.chunk(place)?.clone())),
+            None => Ok(view),
+        }
+    }
+}
+
+/// Joins ranges that touch, in their order.
+fn join(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match runs.last_mut() {
+            Some(last) if last.end == range.start && !last.is_empty() && !range.is_empty() => last.end = range.end,
+            _ => runs.push(range.clone()),
+        }
+    }
+    runs
 }
 
 /// Decoded rows. Ends with an error when the pages hold another number of rows than the footer claims (SOP-103).

@@ -182,11 +182,16 @@ impl Footer {
                 end: range.end,
             });
         }
-        // Decrypts in place when nobody else holds the bytes.
-        let mut buffer = bytes
-            .into_bytes()
-            .try_into_mut()
-            .unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        self.open_buffer(cipher, place, owned(bytes))
+    }
+
+    /// Decrypts a chunk, whose range was compared, where it lies.
+    pub(super) fn open_buffer(
+        &self,
+        cipher: &LessSafeKey,
+        place: ChunkPlace,
+        mut buffer: BytesMut,
+    ) -> Result<(Bytes, Vec<PageInfo>), DecodeError> {
         let pages = open_pages(cipher, place, &mut buffer)?;
         let counted = |page: &&PageInfo| page.kind != PageKind::Dictionary;
         let values: u64 = pages
@@ -209,6 +214,14 @@ impl Footer {
         }
         Ok((buffer.freeze(), pages))
     }
+}
+
+/// A buffer to decrypt in: the bytes themselves when nobody else holds them, else a copy.
+pub(super) fn owned(bytes: VerifiedBytes) -> BytesMut {
+    bytes
+        .into_bytes()
+        .try_into_mut()
+        .unwrap_or_else(|shared| BytesMut::from(&shared[..]))
 }
 
 /// Decrypts all pages of a chunk in place and fills what is left over.

@@ -201,24 +201,24 @@ fn last_of(table: &impl ReadableTable<&'static [u8], &'static [u8]>, below: &[u8
 }
 
 macro_rules! impl_rows {
-    ($type:ty) => {
+    ($type:ty, $($borrow:tt)?) => {
         impl Rows for $type {
             fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-                let table = self.raw().open_table(*table).map_err(fault)?;
+                let table = self.table(table)?;
                 let value = table.get(key).map_err(fault)?;
                 Ok(value.map(|value| value.value().to_vec()))
             }
 
             fn scan_from(&self, table: &Table, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
-                scan_table(&self.raw().open_table(*table).map_err(fault)?, from, visit)
+                scan_table($($borrow)? self.table(table)?, from, visit)
             }
 
             fn last_below(&self, table: &Table, below: &[u8]) -> Result<Option<Row>, StoreError> {
-                last_of(&self.raw().open_table(*table).map_err(fault)?, below)
+                last_of($($borrow)? self.table(table)?, below)
             }
 
             fn count(&self, table: &Table) -> Result<u64, StoreError> {
-                self.raw().open_table(*table).map_err(fault)?.len().map_err(fault)
+                self.table(table)?.len().map_err(fault)
             }
 
             fn row_key(&self) -> &RowKey {
@@ -240,8 +240,13 @@ macro_rules! impl_rows {
     };
 }
 
-impl_rows!(Snapshot);
-impl_rows!(Txn);
+impl_rows!(Snapshot,);
+impl_rows!(Txn, &);
+
+/// Where among [`ALL`] a table stands.
+pub(super) fn index(table: &Table) -> Option<usize> {
+    NAMES.iter().position(|name| *name == table.name())
+}
 
 /// A table's name as it stands in the file. (A definition lends its name for a borrow only.)
 pub(crate) fn name(table: &Table) -> &'static str {

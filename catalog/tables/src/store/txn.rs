@@ -74,8 +74,9 @@ impl Txn {
         }
     }
 
-    pub(super) const fn raw(&self) -> &redb::WriteTransaction {
-        &self.txn
+    /// A table of the step, open until it is dropped.
+    pub(super) fn table(&self, table: &Table) -> Result<redb::Table<'_, &'static [u8], &'static [u8]>, StoreError> {
+        self.txn.open_table(*table).map_err(fault)
     }
 
     pub(super) fn inner(&self) -> &Inner {

@@ -128,6 +128,40 @@ fn field_ids_survive() {
     assert!(footer.project([999]).is_empty());
 }
 
+/// What is fetched as runs of neighbours gives the same rows as what is fetched chunk by chunk, and nothing but the whole run
+/// is taken for it.
+#[test]
+fn neighbouring_chunks_are_read_as_one() {
+    let batch = sample(5_000);
+    let options = EncodeOptions {
+        row_group_rows: 1_000,
+        ..Default::default()
+    };
+    let sealed = write(&batch, options);
+    let footer = open(&sealed.bytes).unwrap();
+    let plan = footer.plan(&[1, 3], &footer.project_all()).unwrap();
+    assert_eq!(plan.runs().len(), 2);
+    assert!(plan.ranges().len() > 2);
+    let rows = |chunks| -> Result<Vec<RecordBatch>, DecodeError> {
+        footer.decode(&plan, chunks, DecodeOptions::default())?.collect()
+    };
+    let read = |ranges| ready(object(&sealed.bytes).read(footer.storage_id(), ranges)).unwrap();
+    assert_eq!(rows(read(plan.runs())).unwrap(), rows(read(plan.ranges())).unwrap());
+
+    let whole = plan.runs()[0].clone();
+    for wrong in [
+        &[whole.start..whole.end - 1, plan.runs()[1].clone()][..],
+        &[whole.start + 1..whole.end, plan.runs()[1].clone()],
+        &[plan.runs()[1].clone(), whole.clone()],
+        &[whole],
+    ] {
+        assert!(
+            matches!(rows(read(wrong)), Err(DecodeError::WrongBytes { .. })),
+            "{wrong:?}"
+        );
+    }
+}
+
 /// SOP-83: a projection asks for its own chunks only. SOP-98: no rows without pages.
 #[test]
 fn plans_name_the_projected_chunks_only() {

@@ -1,0 +1,41 @@
+//! Many small objects at once: how a benchmark gets the table of thousands of objects that years of small ingests make.
+
+use arrow::array::RecordBatch;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::{super::core::Node, ObjectWriter, Ready, Target};
+use crate::error::{ApiError, ErrorKind};
+
+/// Objects made durable at the same time.
+const IN_FLIGHT: usize = 64;
+
+impl Node {
+    /// Publishes each batch as an object of its own, all in one step. The batches have the columns of the table.
+    pub(crate) async fn publish_each(
+        &self,
+        table: &str,
+        batches: impl Iterator<Item = Result<RecordBatch, ApiError>> + Send,
+    ) -> Result<(), ApiError> {
+        let core = &self.0;
+        let genesis = core
+            .lookup_table(table)?
+            .ok_or_else(|| ApiError::new(ErrorKind::NotFound, format!("there is no table {table} here")))?;
+        let genesis = &genesis;
+        let finished = batches.map(|batch| {
+            let mut writer = ObjectWriter::new(genesis)?;
+            let full = writer.write(&batch?)?;
+            full.map_or_else(|| writer.finish(), |full| Ok(Some(full)))?
+                .ok_or_else(|| ApiError::bug("an object without rows"))
+        });
+        let ready: Vec<Ready> = stream::iter(finished)
+            .map(|object| async move { core.make_durable(genesis, object?).await })
+            .buffer_unordered(IN_FLIGHT)
+            .try_collect()
+            .await?;
+        let target = Target {
+            genesis: genesis.clone(),
+            signed: None,
+        };
+        core.publish(&genesis.domain_id, &target, &ready).await
+    }
+}
