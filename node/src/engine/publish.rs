@@ -195,13 +195,7 @@ impl Core {
         };
         let exists = existing.is_some();
         let target = match existing {
-            Some(view) => Target {
-                joins: self.join_versions(&view)?,
-                schema: view.columns.schema,
-                fingerprint: view.columns.fingerprint,
-                genesis: view.genesis,
-                signed: None,
-            },
+            Some(view) => self.target_of(view)?,
             None => {
                 let columns = match &request.schema {
                     Some(path) => read_schema_file(path)?,
@@ -230,6 +224,17 @@ impl Core {
         }
         Ok(Read {
             bad_rows: batches.skipped().rows,
+        })
+    }
+
+    /// A table that is there, as rows are written to it now.
+    fn target_of(&self, view: TableView) -> Result<Target, ApiError> {
+        Ok(Target {
+            joins: self.join_versions(&view)?,
+            schema: view.columns.schema,
+            fingerprint: view.columns.fingerprint,
+            genesis: view.genesis,
+            signed: None,
         })
     }
 

@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::{super::core::Node, ObjectWriter, Ready, Target};
+use super::{super::core::Node, ObjectWriter, Ready};
 use crate::error::{ApiError, ErrorKind};
 
 /// Objects made durable at the same time.
@@ -17,25 +17,21 @@ impl Node {
         batches: impl Iterator<Item = Result<RecordBatch, ApiError>> + Send,
     ) -> Result<(), ApiError> {
         let core = &self.0;
-        let genesis = core
+        let view = core
             .lookup_table(table)?
             .ok_or_else(|| ApiError::new(ErrorKind::NotFound, format!("there is no table {table} here")))?;
-        let genesis = &genesis;
+        let target = &core.target_of(view)?;
         let finished = batches.map(|batch| {
-            let mut writer = ObjectWriter::new(genesis)?;
+            let mut writer = ObjectWriter::new(&target.genesis, &target.schema)?;
             let full = writer.write(&batch?)?;
             full.map_or_else(|| writer.finish(), |full| Ok(Some(full)))?
                 .ok_or_else(|| ApiError::bug("an object without rows"))
         });
         let ready: Vec<Ready> = stream::iter(finished)
-            .map(|object| async move { core.make_durable(genesis, object?).await })
+            .map(|object| async move { core.make_durable(target, object?).await })
             .buffer_unordered(IN_FLIGHT)
             .try_collect()
             .await?;
-        let target = Target {
-            genesis: genesis.clone(),
-            signed: None,
-        };
-        core.publish(&genesis.domain_id, &target, &ready).await
+        core.publish(&target.genesis.domain_id, target, &ready).await
     }
 }
