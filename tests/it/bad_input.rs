@@ -31,7 +31,7 @@ fn unreadable_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let node = Node::init();
     let path = node.write("secret.csv", "x\n1\n");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o0)).unwrap();
     if std::fs::read(&path).is_ok() {
         println!("skipped: this user may read every file, so no file is unreadable");
         return;

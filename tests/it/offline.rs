@@ -47,7 +47,7 @@ fn objects_rest_encrypted() {
     let report = node.json(&["ingest", "weather", file.to_str().unwrap(), "--null", "NA"]);
     let id = report["objects"][0].as_str().unwrap();
     let dump = node.json(&["object", "hexdump", id, "--length", "16"]);
-    assert!(dump["hex"].as_str().unwrap().starts_with(&"50415245"), "{dump}");
+    assert!(dump["hex"].as_str().unwrap().starts_with("50415245"), "{dump}");
     let size = dump["size_bytes"].as_u64().unwrap();
     assert_eq!(
         sovm_object::padme::padme(size),
