@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sovm_mesh::proto::invite::{History, InviteSecret, Ticket};
 use sovm_object::{
+    cbor::from_slice,
     entry::{EntryIn, EntryKind, VerifiedEntry, mesh_id_of},
     hlc::Hlc,
     id::{
@@ -13,12 +14,13 @@ use sovm_object::{
     kek::KekRing,
     padme::padme,
     record::{
-        AccessRecord, ColumnDef, ColumnStats, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord,
-        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind, ObjectManifest, OpKind, Profile, RejoinOffer,
-        Role, RootAnnouncement, TableClass, TableGenesis, TimeRange, manifest::PartitionValues,
+        AccessRecord, ColumnChange, ColumnDef, ColumnStats, CommitRecord, DomainGenesis, HeadClaim, KekRecord,
+        KitRecord, MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind, ObjectManifest, OpKind, Profile,
+        RejoinOffer, Role, RootAnnouncement, TableClass, TableGenesis, TableOp, TimeRange, manifest::PartitionValues,
     },
     secret::{Dek, Kek, SiteKey},
     sign::{Body, Signed},
+    types::ColumnType,
 };
 
 pub(crate) const DOMAIN: DomainId = DomainId::from_bytes([4; 32]);
@@ -289,7 +291,38 @@ fn tables() -> Vec<(&'static str, VerifiedEntry)> {
         table_id: Some(TableId::from_bytes([1; 16])),
         adopts: None,
     };
+    let op = |change, seq| TableOp {
+        mesh_id,
+        table_id: TableId::from_bytes([1; 16]),
+        domain_id: DOMAIN,
+        change,
+        parents: vec![RecordId::from_bytes([1; 32]), RecordId::from_bytes([2; 32])],
+        issuer: me,
+        seq,
+        ops_seen: vec![RecordId::from_bytes([5; 32])],
+        hlc: HLC,
+    };
+    let added = ColumnChange::Add {
+        name: "gust".into(),
+        ty: ColumnType::Float64,
+    };
+    let widened = ColumnChange::Widen {
+        field_id: 4,
+        ty: ColumnType::Float64,
+    };
+    let renamed = ColumnChange::Rename {
+        field_id: 4,
+        name: "squall".into(),
+    };
     vec![
+        ("added column", signed(op(added, 10)).into()),
+        (
+            "dropped column",
+            signed(op(ColumnChange::Drop { field_id: 4 }, 11)).into(),
+        ),
+        ("renamed column", signed(op(renamed, 12)).into()),
+        ("widened column", signed(op(widened, 13)).into()),
+        ("joined versions", signed(op(ColumnChange::Join, 14)).into()),
         ("table genesis", signed(table).into()),
         ("object manifest", signed(manifest).into()),
     ]
@@ -329,6 +362,37 @@ fn entries_of_every_kind_verify() {
     }
     let all: BTreeSet<EntryKind> = (0..=u8::MAX).filter_map(EntryKind::from_u8).collect();
     assert_eq!(kinds, all, "a kind of entry has no sample");
+}
+
+/// SOP-15, SOP-130: a change of columns and the id of the column it adds, as a few lines of Python made them from `docs/formats.md`,
+/// and what must be refused in its place.
+#[test]
+fn table_op_agrees_with_the_page() {
+    let (name, entry) = tables().remove(0);
+    let VerifiedEntry::TableOp(op) = &entry else {
+        panic!("{name} is no op")
+    };
+    let vector: serde_json::Value = serde_json::from_str(include_str!("../vectors/table_op.json")).unwrap();
+    let bytes = |value: &serde_json::Value| -> Vec<u8> {
+        let text = value.as_str().unwrap();
+        let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+        (0..text.len()).step_by(2).map(byte).collect()
+    };
+    assert_eq!(bytes(&vector["mesh_id"]), mesh().as_bytes());
+    assert_eq!(bytes(&vector["signed"]), op.bytes());
+    assert_eq!(bytes(&vector["record_id"]), op.id().as_bytes());
+    assert_eq!(vector["added_field_id"], op.body().added_field_id().unwrap());
+    let decoded = from_slice::<TableOp>(&bytes(&vector["payload"]));
+    assert_eq!(&decoded.unwrap(), op.body());
+    let refused = vector["refused"].as_array().unwrap();
+    assert!(refused.len() > 30);
+    for case in refused {
+        assert!(
+            from_slice::<TableOp>(&bytes(&case["payload"])).is_err(),
+            "{}",
+            case["why"]
+        );
+    }
 }
 
 /// SOP-56: Padmé lengths that a few lines of Python gave, written from the paper and not from our code.

@@ -11,7 +11,7 @@ use crate::{
     id::{DomainId, MeshId, RecordId, SiteId},
     record::{
         AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshGenesis,
-        MeshName, NodeBinding, ObjectManifest, RejoinOffer, RootAnnouncement, TableGenesis,
+        MeshName, NodeBinding, ObjectManifest, RejoinOffer, RootAnnouncement, TableGenesis, TableOp,
     },
     sign::{Body, Signed, SignedIn, VerifyError, decode_envelope},
 };
@@ -146,6 +146,8 @@ entries! {
     Manifest(ObjectManifest) = 13, hlc created_hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
     /// A grant of an object's key.
     Access(AccessRecord) = 14, hlc issued_hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
+    /// A change of a table's columns.
+    TableOp(TableOp) = 15, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
 }
 
 impl EntryKind {
@@ -153,7 +155,12 @@ impl EntryKind {
     pub const fn is_sealed(self) -> bool {
         matches!(
             self,
-            Self::TableGenesis | Self::Manifest | Self::Access | Self::RootAnnouncement | Self::KitRecord
+            Self::TableGenesis
+                | Self::TableOp
+                | Self::Manifest
+                | Self::Access
+                | Self::RootAnnouncement
+                | Self::KitRecord
         )
     }
 

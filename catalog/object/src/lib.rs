@@ -16,6 +16,7 @@ pub mod pme;
 pub mod record;
 pub mod roster;
 pub mod row_digest;
+pub mod schema;
 pub mod seal0;
 pub mod secret;
 pub mod sign;

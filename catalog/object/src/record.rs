@@ -8,6 +8,7 @@ pub mod manifest;
 pub mod membership;
 pub mod recovery;
 pub mod table;
+pub mod table_op;
 
 pub use access::{AccessRecord, UnwrapError};
 pub use manifest::{ColumnStats, ObjectKind, ObjectManifest, Profile, TimeRange};
@@ -17,6 +18,7 @@ pub use membership::{
 };
 pub use recovery::{KitRecord, RecoveryRootBody, RootAnnouncement};
 pub use table::{ColumnDef, TableClass, TableGenesis};
+pub use table_op::{ColumnChange, TableOp};
 
 /// Longest name of a table, schema, column, device or domain, in bytes of UTF-8 (SOP-135).
 pub const MAX_NAME_BYTES: usize = 128;

@@ -143,6 +143,46 @@ impl ColumnType {
         !self.is_nested()
     }
 
+    /// Whether every value of this type is one of `to`, in the same canonical key bytes and up to the width alone: integers of
+    /// one sign, floats, and decimals of one scale. So bounds and row digests written before a column was widened stay right.
+    pub fn widens_to(self, to: Self) -> bool {
+        self == to
+            || match (self.width(), to.width()) {
+                (Some((family, width)), Some((of, wider))) => family == of && width < wider,
+                _ => false,
+            }
+    }
+
+    /// The types a column of this one can be widened to, by name.
+    pub fn wider_names(self) -> Vec<String> {
+        if let Self::Decimal { precision, scale } = self {
+            return match precision {
+                MAX_PRECISION => Vec::new(),
+                _ => vec![format!("decimal({} to {MAX_PRECISION},{scale})", precision + 1)],
+            };
+        }
+        let wider = NAMES.iter().filter(|(ty, _)| *ty != self && self.widens_to(*ty));
+        wider.map(|(_, name)| (*name).to_owned()).collect()
+    }
+
+    /// What kind of number it is, and how wide.
+    const fn width(self) -> Option<((u8, u8), u8)> {
+        Some(match self {
+            Self::Int8 => ((0, 0), 8),
+            Self::Int16 => ((0, 0), 16),
+            Self::Int32 => ((0, 0), 32),
+            Self::Int64 => ((0, 0), 64),
+            Self::UInt8 => ((1, 0), 8),
+            Self::UInt16 => ((1, 0), 16),
+            Self::UInt32 => ((1, 0), 32),
+            Self::UInt64 => ((1, 0), 64),
+            Self::Float32 => ((2, 0), 32),
+            Self::Float64 => ((2, 0), 64),
+            Self::Decimal { precision, scale } => ((3, scale), precision),
+            _ => return None,
+        })
+    }
+
     /// The Arrow type of a type without children; `None` for nested ones.
     pub fn leaf_data_type(self) -> Option<DataType> {
         Some(match self {
@@ -272,6 +312,56 @@ mod tests {
         let decimal = ColumnType::decimal(38, 10).unwrap();
         assert_eq!(decimal.to_string(), "decimal(38,10)");
         assert_eq!("decimal(38, 10)".parse::<ColumnType>().unwrap(), decimal);
+    }
+
+    #[test]
+    fn only_the_width_of_numbers_widens() {
+        use ColumnType as T;
+        let decimal = |precision, scale| T::decimal(precision, scale).unwrap();
+        for (from, to) in [
+            (T::Int8, T::Int64),
+            (T::Int32, T::Int64),
+            (T::UInt16, T::UInt32),
+            (T::Float32, T::Float64),
+            (decimal(10, 2), decimal(38, 2)),
+        ] {
+            assert!(from.widens_to(to) && from.widens_to(from), "{from} to {to}");
+            assert!(!to.widens_to(from), "{to} to {from}");
+        }
+        for (from, to) in [
+            (T::UInt32, T::Int64),
+            (T::Int32, T::UInt64),
+            (T::Int32, T::Float64),
+            (T::Text, T::Int64),
+            (T::Text, T::Bytes),
+            (decimal(10, 2), decimal(12, 4)),
+            (decimal(10, 2), T::Float64),
+            (T::Date, T::TimestampUs),
+            (T::List, T::Struct),
+        ] {
+            assert!(!from.widens_to(to) && !to.widens_to(from), "{from} and {to}");
+        }
+        assert_eq!(T::Int16.wider_names(), ["int32", "int64"]);
+        assert_eq!(decimal(10, 2).wider_names(), ["decimal(11 to 38,2)"]);
+        assert!(T::Text.wider_names().is_empty() && decimal(38, 0).wider_names().is_empty());
+    }
+
+    /// SOP-182: a value has the same key bytes in a wider column, so old bounds prune rightly.
+    #[test]
+    fn widened_values_keep_their_keys() {
+        use crate::key::{Value, decode_bound};
+        use ColumnType as T;
+        let decimal = |precision| T::decimal(precision, 2).unwrap();
+        for (value, from, to) in [
+            (Value::Int(-7), T::Int8, T::Int64),
+            (Value::UInt(7), T::UInt8, T::UInt64),
+            (Value::Float(0.1_f32.into()), T::Float32, T::Float64),
+            (Value::Decimal(-125), decimal(5), decimal(30)),
+        ] {
+            let bytes = value.to_bytes();
+            assert_eq!(decode_bound(from, &bytes), Ok(value.clone()));
+            assert_eq!(decode_bound(to, &bytes), Ok(value));
+        }
     }
 
     #[test]

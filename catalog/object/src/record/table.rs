@@ -137,13 +137,23 @@ fn check_table(t: &TableGenesis) -> Result<(), DecodeError> {
 impl TableGenesis {
     /// BLAKE3 of the deterministic CBOR of the columns with identity, partition and time ids.
     pub fn schema_fingerprint(&self) -> SchemaFingerprint {
+        self.fingerprint_of(&self.columns)
+    }
+
+    /// The same for a later version of the columns.
+    pub(crate) fn fingerprint_of(&self, columns: &Vec<ColumnDef>) -> SchemaFingerprint {
         let mut e = Encoder::new();
         e.array(4)
-            .field(&self.columns)
+            .field(columns)
             .field(&self.identity)
             .field(&self.partition)
             .field(&Nullable(self.time));
         SchemaFingerprint::from_bytes(*blake3::hash(&e.into_vec()).as_bytes())
+    }
+
+    /// Whether rows are told apart, split or placed in time by the column.
+    pub fn is_key(&self, field_id: i32) -> bool {
+        self.identity.contains(&field_id) || self.partition.contains(&field_id) || self.time == Some(field_id)
     }
 
     /// Key of row digests of this table: `sovm row-digest v1` over table id and salt (SOP part 2.13).
