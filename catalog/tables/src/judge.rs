@@ -3,10 +3,11 @@
 //! Nothing here looks at the order of arrival. Dependencies form no cycle:
 //!
 //! ```text
-//! membership ops ─▶ domain genesis ─▶ KEK record, table genesis ─▶ access record ─▶ manifest ─▶ adoption
+//! membership ops ─▶ domain genesis ─▶ KEK record, table genesis ─▶ table op, access record ─▶ manifest ─▶ adoption
 //! ```
 //!
-//! An access record looks at what its manifest says, never at its state; a manifest looks at the state of its access records.
+//! An access record looks at what its manifest says, never at its state; a manifest looks at the state of its access records. A
+//! table op and a manifest look at which ops are here, never at their states.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,11 +16,13 @@ use sovm_object::{
     kek,
     record::{
         AccessRecord, DomainGenesis, KekRecord, MembershipOp, ObjectKind, ObjectManifest, TableClass, TableGenesis,
+        TableOp,
     },
     roster::{Right, Roster, Verdict},
 };
 
 use crate::{
+    columns::Versioned,
     state::{EntryState, RefusalReason},
     store::{StoreError, rows::Scope},
 };
@@ -34,6 +37,10 @@ pub(crate) trait Facts {
     fn state(&self, id: &RecordId) -> Result<Option<EntryState>, StoreError>;
     /// Accepted founding records of a table.
     fn tables(&self, table_id: &TableId) -> Result<Vec<TableGenesis>, StoreError>;
+    /// Accepted founding records of a table, with every version of its columns.
+    fn versioned(&self, table_id: &TableId) -> Result<Vec<Versioned>, StoreError>;
+    /// Whether an op on a table is here with everything its author had seen.
+    fn knows_op(&self, table_id: &TableId, op: &RecordId) -> Result<bool, StoreError>;
     /// All known records of a KEK, with their states.
     fn keks(&self, kek_id: &KekId) -> Result<Vec<(KekRecord, EntryState)>, StoreError>;
     /// Domains of the accepted access records for a manifest.
@@ -109,6 +116,26 @@ pub(crate) fn domain(facts: &impl Facts, id: &RecordId, genesis: &DomainGenesis)
         Some(taken) if taken != *id => Ok(refused(RefusalReason::RivalGenesis)),
         _ => by_membership(facts, Scope::Mesh, &genesis.founder),
     }
+}
+
+/// A change of columns counts when its table is known, everything its author had seen of the table is here, and its author may add
+/// rows: whoever may make a table may change it.
+pub(crate) fn table_op(facts: &impl Facts, id: &RecordId, op: &TableOp) -> Judged {
+    let tables = facts.tables(&op.table_id)?;
+    if tables.is_empty() || !facts.knows_op(&op.table_id, id)? {
+        return Ok(EntryState::WaitingTable);
+    }
+    if tables.iter().all(|table| table.domain_id != op.domain_id) {
+        return Ok(refused(RefusalReason::TableDomain));
+    }
+    by_right(
+        facts,
+        Scope::Domain(op.domain_id),
+        &op.issuer,
+        Right::Append,
+        op.seq,
+        &op.ops_seen,
+    )
 }
 
 /// An access record counts when it fits its manifest, its KEK and its domain, and its issuer may grant (SOP §7.5).
@@ -196,7 +223,7 @@ pub(crate) fn manifest(facts: &impl Facts, hash: &ManifestHash, manifest: &Objec
     }
     let granted = facts.granting_domains(hash)?;
     let domains = match &manifest.table_id {
-        Some(table_id) => match fitting_domains(&facts.tables(table_id)?, manifest) {
+        Some(table_id) => match fitting_domains(&facts.versioned(table_id)?, manifest) {
             Ok(domains) => domains,
             Err(state) => return Ok(state),
         },
@@ -237,7 +264,7 @@ fn nearer(a: EntryState, b: EntryState) -> EntryState {
 }
 
 /// Domains of the founding records a manifest fits; normally one.
-fn fitting_domains(tables: &[TableGenesis], manifest: &ObjectManifest) -> Result<BTreeSet<DomainId>, EntryState> {
+fn fitting_domains(tables: &[Versioned], manifest: &ObjectManifest) -> Result<BTreeSet<DomainId>, EntryState> {
     if tables.is_empty() {
         return Err(EntryState::WaitingTable);
     }
@@ -246,7 +273,7 @@ fn fitting_domains(tables: &[TableGenesis], manifest: &ObjectManifest) -> Result
     for table in tables {
         match fits(table, manifest) {
             Ok(()) => {
-                domains.insert(table.domain_id);
+                domains.insert(table.genesis.domain_id);
             }
             Err(state) => worst = Some(worst.map_or(state, |worst| state.min(worst))),
         }
@@ -257,7 +284,11 @@ fn fitting_domains(tables: &[TableGenesis], manifest: &ObjectManifest) -> Result
     }
 }
 
-fn fits(table: &TableGenesis, manifest: &ObjectManifest) -> Result<(), EntryState> {
+fn fits(table: &Versioned, manifest: &ObjectManifest) -> Result<(), EntryState> {
+    let Versioned {
+        genesis: table,
+        versions,
+    } = table;
     let class_ok = match manifest.kind {
         ObjectKind::Delete | ObjectKind::TombstoneSet => table.class != TableClass::Append,
         ObjectKind::MutableFold => table.class == TableClass::Mutable,
@@ -276,13 +307,12 @@ fn fits(table: &TableGenesis, manifest: &ObjectManifest) -> Result<(), EntryStat
     {
         return Err(refused(RefusalReason::TableName));
     }
-    if manifest
-        .schema_fingerprint
-        .is_some_and(|said| said != table.schema_fingerprint())
-    {
-        return Err(EntryState::WaitingTable);
-    }
-    let known = |id: &i32| table.columns.iter().any(|column| column.field_id == *id);
+    let version = match &manifest.schema_fingerprint {
+        Some(said) => Some(versions.get(said).ok_or(EntryState::WaitingTable)?),
+        None => None,
+    };
+    // Ids that the version the producer names never gave to a column contradict it (SOP-138).
+    let known = |id: &i32| version.is_some_and(|version| version.knows(*id));
     let statistics = manifest
         .pruning_statistics
         .iter()

@@ -14,6 +14,7 @@ mod admit;
 mod authority;
 mod backend;
 mod body;
+mod columns;
 mod digest;
 mod judge;
 mod local;
@@ -28,6 +29,7 @@ mod view;
 
 pub use admit::{Admission, Alarm, MAX_NO_MANIFEST, SealedUnder};
 pub use backend::salt::SaltError;
+pub use columns::TableColumns;
 pub use digest::{DomainDigest, digest_of};
 pub use local::{
     ByteEventError, ByteStatus, Held, HeldReason, HolderRow, Invite, InviteProblem, MAX_HELD, MAX_REFUSALS, OutboxItem,

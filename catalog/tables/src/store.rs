@@ -35,6 +35,7 @@ use crate::{
         salt::{CatalogKeys, SaltError, sync_directory},
     },
     body::ManifestCache,
+    columns::ColumnsCache,
 };
 
 /// Pages redb keeps in memory. Bounds what an idle node holds (DESIGN §13).
@@ -117,6 +118,7 @@ pub(crate) struct Inner {
     pub(crate) keys: CatalogKeys,
     pub(crate) ops: Mutex<OpsCache>,
     pub(crate) manifests: Mutex<ManifestCache>,
+    pub(crate) columns: Mutex<ColumnsCache>,
 }
 
 /// A node's catalogue. Clones share one database.
@@ -196,6 +198,7 @@ impl Catalog {
             keys,
             ops: Mutex::default(),
             manifests: Mutex::default(),
+            columns: Mutex::default(),
         };
         let catalog = Self(Arc::new(inner));
         catalog.prepare()?;

@@ -12,6 +12,7 @@ use sovm_object::{
 
 use crate::{
     body,
+    columns::{self, TableColumns},
     local::{ByteStatus, HolderRow, by_site, byte_status},
     state::{BadBytes, ByteState, EntryState, QuarantineReason},
     store::{
@@ -37,6 +38,8 @@ pub struct TableView {
     pub record: RecordId,
     /// What the founding record says.
     pub genesis: TableGenesis,
+    /// Its columns now.
+    pub columns: TableColumns,
     /// Unique in its domain: schema `main` is left out, and tables that share a name bear the start of their id.
     pub display_name: String,
 }
@@ -196,14 +199,15 @@ pub(crate) fn tables(rows: &(impl Rows + ?Sized)) -> Result<Vec<TableView>, Stor
             }
         }
     }
-    let mut views: Vec<_> = genesis
-        .into_values()
-        .map(|(record, genesis)| TableView {
+    let mut views = Vec::with_capacity(genesis.len());
+    for (record, genesis) in genesis.into_values() {
+        views.push(TableView {
             record,
+            columns: columns::current(rows, &record, &genesis)?,
             display_name: plain_name(&genesis),
             genesis,
-        })
-        .collect();
+        });
+    }
     let mut shared: BTreeMap<(DomainId, String), usize> = BTreeMap::new();
     for view in &views {
         *shared

@@ -59,6 +59,7 @@ impl Facets {
                 }
             }
             EntryKind::TableGenesis => numbered!(r::TableGenesis, creator, table: table_id),
+            EntryKind::TableOp => numbered!(r::TableOp, issuer, table: table_id),
             EntryKind::Manifest => numbered!(r::ObjectManifest, producer, table: table_id, object: storage_id),
             EntryKind::Access => {
                 numbered!(r::AccessRecord, issuer, object: storage_id, manifest: object_manifest_hash, kek: kek_id)

@@ -11,6 +11,7 @@ use sovm_object::{
 
 use crate::{
     authority, body,
+    columns::{self, Versioned},
     judge::{Facts, Known},
     state::EntryState,
     store::{
@@ -20,6 +21,21 @@ use crate::{
         txn::Txn,
     },
 };
+
+impl Txn {
+    /// Accepted founding records of a table.
+    fn founding_records(&self, table_id: &TableId) -> Result<Vec<(RecordId, TableGenesis)>, StoreError> {
+        let mut tables = Vec::new();
+        let prefix = Key::new().id(table_id.as_bytes()).kind(EntryKind::TableGenesis);
+        for key in self.keys(&BY_TABLE, &prefix, usize::MAX)? {
+            let id = record_at_end(&BY_TABLE, &key)?;
+            if body::state(self, &id)?.is_some_and(EntryState::is_accepted) {
+                tables.push((id, body::table_genesis(self, &id)?));
+            }
+        }
+        Ok(tables)
+    }
+}
 
 impl Facts for Txn {
     fn roster(&self, scope: Scope) -> Result<Option<Arc<Roster>>, StoreError> {
@@ -40,18 +56,22 @@ impl Facts for Txn {
     }
 
     fn tables(&self, table_id: &TableId) -> Result<Vec<TableGenesis>, StoreError> {
+        let records = self.founding_records(table_id)?;
+        Ok(records.into_iter().map(|(_, genesis)| genesis).collect())
+    }
+
+    fn versioned(&self, table_id: &TableId) -> Result<Vec<Versioned>, StoreError> {
+        let graph = columns::graph(self, table_id)?;
         let mut tables = Vec::new();
-        for key in self.keys(
-            &BY_TABLE,
-            &Key::new().id(table_id.as_bytes()).kind(EntryKind::TableGenesis),
-            usize::MAX,
-        )? {
-            let id = record_at_end(&BY_TABLE, &key)?;
-            if body::state(self, &id)?.is_some_and(EntryState::is_accepted) {
-                tables.push(body::table_genesis(self, &id)?);
-            }
+        for (id, genesis) in self.founding_records(table_id)? {
+            let versions = columns::versions(self, &id, &genesis, &graph);
+            tables.push(Versioned { genesis, versions });
         }
         Ok(tables)
+    }
+
+    fn knows_op(&self, table_id: &TableId, op: &RecordId) -> Result<bool, StoreError> {
+        Ok(columns::graph(self, table_id)?.knows(op))
     }
 
     fn keks(&self, kek_id: &KekId) -> Result<Vec<(KekRecord, EntryState)>, StoreError> {

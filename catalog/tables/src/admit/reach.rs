@@ -10,6 +10,7 @@ use super::facets::Facets;
 use crate::{
     body,
     read::Read as _,
+    state::EntryState,
     store::{
         StoreError,
         rows::{Key, Scope, record_at_end},
@@ -34,11 +35,27 @@ impl Txn {
     }
 
     pub(super) fn enqueue_table(&mut self, table_id: &TableId) -> Result<(), StoreError> {
+        let ops = Key::new().id(table_id.as_bytes()).kind(EntryKind::TableOp);
+        self.enqueue_keys(&BY_TABLE, &ops, EntryKind::TableOp)?;
         let prefix = Key::new().id(table_id.as_bytes()).kind(EntryKind::Manifest);
         for key in self.keys(&BY_TABLE, &prefix, usize::MAX)? {
             let manifest = record_at_end(&BY_TABLE, &key)?;
             self.work.queue.insert((rank(EntryKind::Manifest), manifest));
             self.enqueue_keys(&BY_MANIFEST, manifest.as_bytes(), EntryKind::Access)?;
+        }
+        Ok(())
+    }
+
+    /// Entries of a table that an op they need may have come for. What is no longer waiting does not depend on ops.
+    pub(super) fn enqueue_waiting(&mut self, table_id: &TableId) -> Result<(), StoreError> {
+        for kind in [EntryKind::TableOp, EntryKind::Manifest] {
+            let prefix = Key::new().id(table_id.as_bytes()).kind(kind);
+            for key in self.keys(&BY_TABLE, &prefix, usize::MAX)? {
+                let id = record_at_end(&BY_TABLE, &key)?;
+                if body::state(self, &id)? == Some(EntryState::WaitingTable) {
+                    self.work.queue.insert((rank(kind), id));
+                }
+            }
         }
         Ok(())
     }
@@ -98,8 +115,9 @@ pub(super) const fn rank(kind: EntryKind) -> u8 {
         EntryKind::DomainGenesis => 2,
         EntryKind::KekRecord => 3,
         EntryKind::TableGenesis => 4,
-        EntryKind::Access => 5,
-        EntryKind::Manifest => 6,
-        _ => 7,
+        EntryKind::TableOp => 5,
+        EntryKind::Access => 6,
+        EntryKind::Manifest => 7,
+        _ => 8,
     }
 }

@@ -105,6 +105,7 @@ impl Txn {
                 by_right!(r::RootAnnouncement, |b| Scope::Domain(b.domain_id), issuer, Recover)
             }
             EntryKind::TableGenesis => by_right!(TableGenesis, |b| Scope::Domain(b.domain_id), creator, Append),
+            EntryKind::TableOp => judge::table_op(self, id, &body::decode(bytes)?),
             EntryKind::Manifest => {
                 judge::manifest(self, &ManifestHash::from_bytes(*id.as_bytes()), &body::decode(bytes)?)
             }
@@ -129,6 +130,11 @@ impl Txn {
             EntryKind::TableGenesis => {
                 if let Some(table_id) = &facets.table {
                     self.enqueue_table(table_id)?;
+                }
+            }
+            EntryKind::TableOp => {
+                if let Some(table_id) = &facets.table {
+                    self.enqueue_waiting(table_id)?;
                 }
             }
             EntryKind::Access => {

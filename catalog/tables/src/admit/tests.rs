@@ -19,6 +19,8 @@ use crate::{
     testing::{NOW, World, catalog},
 };
 
+mod columns;
+
 fn refused(reason: RefusalReason) -> EntryState {
     EntryState::Refused(reason)
 }

@@ -8,7 +8,7 @@ use std::{ops::ControlFlow, sync::Mutex};
 use redb::{ReadableTable, ReadableTableMetadata as _, TableDefinition, TableHandle as _};
 
 use super::{StoreError, fault, snapshot::Snapshot, txn::Txn};
-use crate::{authority::OpsCache, backend::salt::RowKey, body::ManifestCache};
+use crate::{authority::OpsCache, backend::salt::RowKey, body::ManifestCache, columns::ColumnsCache};
 
 pub(crate) type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
@@ -134,6 +134,9 @@ pub trait Rows {
     /// Decoded manifests, shared likewise.
     fn manifest_cache(&self) -> &Mutex<ManifestCache>;
 
+    /// Columns of tables by version, shared likewise.
+    fn columns_cache(&self) -> &Mutex<ColumnsCache>;
+
     /// Visits all rows whose key starts with `prefix`.
     fn scan(&self, table: &Table, prefix: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
         self.scan_from(table, prefix, &mut |key, value| {
@@ -224,6 +227,10 @@ macro_rules! impl_rows {
 
             fn manifest_cache(&self) -> &Mutex<ManifestCache> {
                 &self.inner().manifests
+            }
+
+            fn columns_cache(&self) -> &Mutex<ColumnsCache> {
+                &self.inner().columns
             }
         }
     };
