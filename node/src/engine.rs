@@ -4,6 +4,7 @@
 //! then send or tell. Formats, wrapping and verifying stay where they are defined; nothing here signs or decrypts by hand.
 
 mod author;
+mod columns;
 mod convert;
 mod core;
 mod founding;

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod duckdb;
+mod evolution;
 mod fuzz;
 mod harness;
 mod objects;

@@ -72,6 +72,8 @@ pub enum Request {
         /// Table name, optionally with its schema.
         table: String,
     },
+    /// Changes a table's columns.
+    TableAlter(TableAlterRequest),
     /// Publishes rows of files or of standard input.
     Ingest(IngestRequest),
     /// Runs one read-only statement; rows go to the exchange's row sink.
@@ -148,6 +150,7 @@ impl Request {
             Self::TableCreate(_) => "table create",
             Self::TableList {} => "table list",
             Self::TableDescribe { .. } => "table describe",
+            Self::TableAlter(request) => request.change.name(),
             Self::Ingest(_) => "ingest",
             Self::Sql(_) => "sql",
             Self::ObjectList { .. } => "object list",
@@ -246,6 +249,62 @@ pub struct TableCreateRequest {
     pub time: Option<String>,
     /// Where its columns come from.
     pub columns: ColumnsFrom,
+}
+
+/// A change of a table's columns.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableAlterRequest {
+    /// Table name, optionally with its schema.
+    pub table: String,
+    /// What is to change.
+    pub change: AskedChange,
+}
+
+/// What is to change about a table's columns.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum AskedChange {
+    /// A new column; it may be null.
+    AddColumn {
+        /// Its name.
+        name: String,
+        /// Type by its sovm name.
+        #[serde(rename = "type")]
+        column_type: String,
+    },
+    /// The column is shown and written no more.
+    DropColumn {
+        /// Its name.
+        name: String,
+    },
+    /// The column is shown under another name.
+    RenameColumn {
+        /// Its name.
+        name: String,
+        /// The new name.
+        to: String,
+    },
+    /// The column takes a wider type.
+    WidenColumn {
+        /// Its name.
+        name: String,
+        /// Type by its sovm name.
+        #[serde(rename = "type")]
+        column_type: String,
+    },
+}
+
+impl AskedChange {
+    /// The command as the user types it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::AddColumn { .. } => "table add-column",
+            Self::DropColumn { .. } => "table drop-column",
+            Self::RenameColumn { .. } => "table rename-column",
+            Self::WidenColumn { .. } => "table widen-column",
+        }
+    }
 }
 
 /// Where the columns of a new table come from.

@@ -49,6 +49,8 @@ pub enum Response {
     TableList(TableListReport),
     /// `table describe`
     TableDescribe(TableInfo),
+    /// `table add-column`, `drop-column`, `rename-column`, `widen-column`
+    TableAlter(TableInfo),
     /// `ingest`
     Ingest(IngestReport),
     /// `sql`

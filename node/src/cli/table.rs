@@ -6,13 +6,13 @@ use clap::{Args, Subcommand};
 
 use super::{Context, ingest::absolute, session::expect};
 use crate::{
-    api::{ColumnsFrom, Request, Response, TableClass, TableCreateRequest, TableInfo},
+    api::{AskedChange, ColumnsFrom, Request, Response, TableAlterRequest, TableClass, TableCreateRequest, TableInfo},
     config::format_bytes,
     error::ApiError,
     output::{Output, TextTable},
 };
 
-/// Make, list and describe tables
+/// Make, list, describe and change tables
 #[derive(Args, Debug)]
 pub(super) struct TableArgs {
     #[command(subcommand)]
@@ -29,6 +29,44 @@ enum TableCommand {
     Describe {
         /// Table name
         table: String,
+    },
+    /// Add a column; rows written before have no value in it
+    AddColumn {
+        /// Table name
+        table: String,
+        /// Name of the new column
+        name: String,
+        /// Type of the new column
+        #[arg(value_name = "TYPE")]
+        column_type: String,
+    },
+    /// Drop a column; rows written before keep its values, and nobody sees them
+    DropColumn {
+        /// Table name
+        table: String,
+        /// Column name
+        name: String,
+    },
+    /// Rename a column
+    RenameColumn {
+        /// Table name
+        table: String,
+        /// Column name
+        #[arg(value_name = "OLD")]
+        name: String,
+        /// New name
+        #[arg(value_name = "NEW")]
+        to: String,
+    },
+    /// Widen a column: integers and floats to more bits, decimals to more digits
+    WidenColumn {
+        /// Table name
+        table: String,
+        /// Column name
+        name: String,
+        /// The wider type
+        #[arg(value_name = "TYPE")]
+        column_type: String,
     },
 }
 
@@ -140,8 +178,42 @@ impl TableArgs {
                 let shown = table.clone();
                 context.show(&Response::TableDescribe(table), |output| describe(&shown, output))
             }
+            TableCommand::AddColumn {
+                table,
+                name,
+                column_type,
+            } => {
+                let done = format!("added column {name}");
+                alter(context, table, AskedChange::AddColumn { name, column_type }, done).await
+            }
+            TableCommand::DropColumn { table, name } => {
+                let done = format!("dropped column {name}");
+                alter(context, table, AskedChange::DropColumn { name }, done).await
+            }
+            TableCommand::RenameColumn { table, name, to } => {
+                let done = format!("column {name} is now {to}");
+                alter(context, table, AskedChange::RenameColumn { name, to }, done).await
+            }
+            TableCommand::WidenColumn {
+                table,
+                name,
+                column_type,
+            } => {
+                let done = format!("column {name} is now {column_type}");
+                alter(context, table, AskedChange::WidenColumn { name, column_type }, done).await
+            }
         }
     }
+}
+
+async fn alter(context: &Context<'_>, table: String, change: AskedChange, done: String) -> Result<u8, ApiError> {
+    let request = Request::TableAlter(TableAlterRequest { table, change });
+    let table = expect!(context.call(request).await?, TableAlter);
+    let shown = table.clone();
+    context.show(&Response::TableAlter(table), |output| {
+        output.note(format!("table {}: {done}", full_name(&shown)));
+        output.line(columns(&shown).render())
+    })
 }
 
 fn describe(table: &TableInfo, output: &Output) -> Result<(), ApiError> {
@@ -163,6 +235,9 @@ fn describe(table: &TableInfo, output: &Output) -> Result<(), ApiError> {
     }
     if let Some(time) = &table.time {
         output.note(format!("time column: {time}"));
+    }
+    if table.dropped_columns > 0 {
+        output.note(format!("dropped columns: {}", table.dropped_columns));
     }
     output.note(format!(
         "{} objects, {} rows stated by their manifests, {}",

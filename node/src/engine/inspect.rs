@@ -9,7 +9,6 @@ use sovm_object::{
     key::decode_bound,
     pme::{Claims, Footer, OpenOptions},
     record::{ObjectKind, Profile},
-    types::columns_of_defs,
     verified::{ReadError, VerifiedRead},
 };
 
@@ -169,7 +168,7 @@ impl Core {
             .into_iter()
             .find(|table| Some(table.genesis.table_id) == manifest.table_id);
         if let Some(table) = table {
-            let columns = columns_of_defs(&table.genesis.columns).map_err(ApiError::bug)?;
+            let columns = table.columns.schema.columns().map_err(ApiError::bug)?;
             for bounds in manifest.pruning_statistics.iter().flatten() {
                 let Some(column) = columns.iter().find(|column| column.field_id == bounds.field_id) else {
                     continue;

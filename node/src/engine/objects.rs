@@ -8,9 +8,10 @@ use sovm_object::{
     pme::{EncodeOptions, Encoder, RandomNonces, Sealed},
     record::{ColumnStats, TableGenesis, TimeRange},
     row_digest::{RowDigestKey, RowDigester, RowSetDigest},
+    schema::TableSchema,
     secret::Dek,
     stats::{StatsBuilder, TimeRangeBuilder},
-    types::{Column, columns_of_defs, schema_of_columns},
+    types::{Column, schema_of_columns},
 };
 
 use super::convert::chain;
@@ -47,13 +48,15 @@ struct Open {
 }
 
 impl ObjectWriter {
-    pub(super) fn new(table: &TableGenesis) -> Result<Self, ApiError> {
-        let columns = columns_of_defs(&table.columns).map_err(ApiError::bug)?;
+    /// Rows are written with the columns `schema` shows, which is the table's now.
+    pub(super) fn new(table: &TableGenesis, schema: &TableSchema) -> Result<Self, ApiError> {
+        let pruning = schema.pruning().to_vec();
+        let columns = schema.columns().map_err(ApiError::bug)?;
         let schema = Arc::new(schema_of_columns(&columns).map_err(ApiError::bug)?);
         Ok(Self {
             columns,
             schema,
-            pruning: table.pruning.clone(),
+            pruning,
             time: table.time,
             digest_key: RowDigestKey::of_table(&table.table_id, &table.filter_salt),
             open: None,

@@ -4,6 +4,7 @@
 //! a crash leaves them as ciphertext that no entry names.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,11 +12,14 @@ use std::{
     time::Instant,
 };
 
-use sovm_catalog::{ByteEvent, SealedUnder};
+use sovm_catalog::{ByteEvent, SealedUnder, TableView};
 use sovm_object::{
     entry::VerifiedEntry,
-    id::{DomainId, StorageId},
-    record::{AccessRecord, ObjectKind, ObjectManifest, TableGenesis, access::Grant, manifest::PartitionValues},
+    id::{DomainId, SchemaFingerprint, StorageId},
+    record::{
+        AccessRecord, ObjectKind, ObjectManifest, TableGenesis, TableOp, access::Grant, manifest::PartitionValues,
+    },
+    schema::{OpGraph, TableSchema, columns_at},
     secret::Dek,
     sign::Signed,
     types::Column,
@@ -30,7 +34,7 @@ use super::{
 use crate::{
     api::{Exchange, IngestReport, IngestRequest, InputFormat, ProgressSink, Unit},
     error::{ApiError, ErrorKind},
-    ingest::{Format, IngestError, Input, Options, Source, SourceSpec},
+    ingest::{Format, IngestError, Input, Misfit, Options, Source, SourceSpec},
 };
 
 /// Finished objects that may wait for the disk; with the one being filled they bound the memory of an ingest.
@@ -46,8 +50,28 @@ enum Made {
 /// The table rows go to.
 struct Target {
     genesis: TableGenesis,
+    /// Its columns as rows are written now.
+    schema: Arc<TableSchema>,
+    /// What manifests call them.
+    fingerprint: SchemaFingerprint,
+    /// Makes one version of columns that were changed apart; normally nothing.
+    joins: Vec<Signed<TableOp>>,
     /// Set when the table is made by this command.
     signed: Option<Signed<TableGenesis>>,
+}
+
+impl Target {
+    fn new_table(signed: Signed<TableGenesis>) -> Self {
+        let genesis = signed.body().clone();
+        let schema = columns_at(&genesis, &OpGraph::default(), &BTreeSet::new());
+        Self {
+            genesis,
+            fingerprint: schema.fingerprint(),
+            schema: Arc::new(schema),
+            joins: Vec::new(),
+            signed: Some(signed),
+        }
+    }
 }
 
 /// An object whose bytes are durable and whose manifest is signed.
@@ -72,7 +96,7 @@ impl Core {
         let begun = Instant::now();
         let existing = self.lookup_table(&request.table)?;
         let domain = match &existing {
-            Some(table) => table.domain_id,
+            Some(table) => table.genesis.domain_id,
             None => self.domain(request.domain.as_deref())?,
         };
         // Whoever may not publish learns it before any work is done.
@@ -93,7 +117,7 @@ impl Core {
         while let Some(made) = objects.recv().await {
             match (made, &target) {
                 (Made::Table(table), _) => target = Some(table),
-                (Made::Object(object), Some(table)) => match self.make_durable(&table.genesis, *object).await {
+                (Made::Object(object), Some(table)) => match self.make_durable(table, *object).await {
                     Ok(object) => ready.push(object),
                     Err(error) => {
                         outcome = Err(error);
@@ -141,7 +165,7 @@ impl Core {
         &self,
         request: &IngestRequest,
         exchange: Exchange,
-        existing: Option<TableGenesis>,
+        existing: Option<TableView>,
         domain: &DomainId,
         made: &mpsc::Sender<Made>,
         input_bytes: &Arc<AtomicU64>,
@@ -166,28 +190,35 @@ impl Core {
             skip_bad_rows: request.skip_bad_rows.clone(),
             progress: Some(progress(exchange.progress, input_bytes.clone())),
         };
+        let exists = existing.is_some();
         let target = match existing {
-            Some(genesis) => Target { genesis, signed: None },
+            Some(view) => Target {
+                joins: self.join_versions(&view)?,
+                schema: view.columns.schema,
+                fingerprint: view.columns.fingerprint,
+                genesis: view.genesis,
+                signed: None,
+            },
             None => {
                 let columns = match &request.schema {
                     Some(path) => read_schema_file(path)?,
                     None => source.infer(&options)?,
                 };
-                let signed = self.sign_table(&request.table, domain, &columns, None)?;
-                Target {
-                    genesis: signed.body().clone(),
-                    signed: Some(signed),
-                }
+                Target::new_table(self.sign_table(&request.table, domain, &columns, None)?)
             }
         };
-        let mut writer = ObjectWriter::new(&target.genesis)?;
+        let mut writer = ObjectWriter::new(&target.genesis, &target.schema)?;
         let columns: Vec<Column> = writer.columns().to_vec();
         // A receiver that is gone has failed and reports that itself.
         let gone = |_| ApiError::new(ErrorKind::Failed, "publishing stopped");
         made.blocking_send(Made::Table(Box::new(target))).map_err(gone)?;
-        let mut batches = source.batches(&columns, &options)?;
+        let unknown = |error: IngestError| match exists {
+            true => with_add_column(error, &request.table),
+            false => error.into(),
+        };
+        let mut batches = source.batches(&columns, &options).map_err(unknown)?;
         for batch in batches.by_ref() {
-            if let Some(object) = writer.write(&batch?)? {
+            if let Some(object) = writer.write(&batch.map_err(unknown)?)? {
                 made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
             }
         }
@@ -200,7 +231,8 @@ impl Core {
     }
 
     /// Makes one object durable and signs what it is. Nobody sees it yet.
-    async fn make_durable(&self, table: &TableGenesis, object: Finished) -> Result<Ready, ApiError> {
+    async fn make_durable(&self, target: &Target, object: Finished) -> Result<Ready, ApiError> {
+        let table = &target.genesis;
         let Finished {
             sealed,
             dek,
@@ -217,7 +249,7 @@ impl Core {
             storage_id: sealed.storage_id,
             table_schema: Some(table.schema_name.clone()),
             table_name: Some(table.table_name.clone()),
-            schema_fingerprint: Some(table.schema_fingerprint()),
+            schema_fingerprint: Some(target.fingerprint),
             producer: self.me,
             producer_mls_epoch: self.epoch(&table.domain_id)?,
             created_hlc: stamp.hlc,
@@ -262,6 +294,7 @@ impl Core {
         let mut txn = self.catalog.begin()?;
         let mut entries: Vec<VerifiedEntry> = Vec::new();
         entries.extend(target.signed.clone().map(VerifiedEntry::from));
+        entries.extend(target.joins.iter().cloned().map(VerifiedEntry::from));
         for (object, grant) in ready.iter().zip(grants) {
             entries.push(object.manifest.clone().into());
             entries.push(grant.into());
@@ -366,6 +399,22 @@ impl From<InputFormat> for Format {
             InputFormat::Arrow => Self::Arrow,
         }
     }
+}
+
+/// A column the table lacks can be added to it.
+fn with_add_column(error: IngestError, table: &str) -> ApiError {
+    let column = match &error {
+        IngestError::UnknownColumn { column, .. } => column.clone(),
+        IngestError::BadValue {
+            column,
+            misfit: Misfit::UnknownKey(key),
+            ..
+        } if column == key => column.clone(),
+        _ => return error.into(),
+    };
+    ApiError::from(error).next(format!(
+        "if the table should have it: sovm table add-column {table} {column} TYPE, then ingest again"
+    ))
 }
 
 impl From<IngestError> for ApiError {

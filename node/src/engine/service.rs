@@ -52,6 +52,7 @@ impl Service for Node {
             Request::TableCreate(request) => Response::TableCreate(core.create_table(request).await?),
             Request::TableList {} => Response::TableList(core.list_tables()?),
             Request::TableDescribe { table } => Response::TableDescribe(core.describe_table(&table)?),
+            Request::TableAlter(request) => Response::TableAlter(core.alter_table(request).await?),
             Request::Ingest(request) => Response::Ingest(core.ingest(request, exchange).await?),
             Request::Sql(request) => Response::Sql(core.sql(request, exchange).await?),
             Request::ObjectList { table } => Response::ObjectList(core.list_objects(table.as_deref()).await?),

@@ -7,8 +7,9 @@ use sovm_catalog::{BadBytes, ByteEvent, DekError, ObjectState, PendingAccess, Re
 use sovm_object::{
     id::{SiteId, StorageId},
     kek::KekRing,
+    record::ObjectManifest,
     secret::Dek,
-    types::{Column, columns_of_defs},
+    types::Column,
 };
 
 use super::core::Core;
@@ -55,7 +56,7 @@ impl Tables for QueryTables {
         let Some(view) = self.tables.iter().find(|view| sql_name(view) == wanted) else {
             return Ok(None);
         };
-        let columns = columns_of_defs(&view.genesis.columns).map_err(ApiError::bug)?;
+        let columns = view.columns.schema.columns().map_err(ApiError::bug)?;
         // One snapshot of the objects for the whole query (SOP-348).
         let objects = self.core.scan_objects(view)?;
         Ok(Some(Arc::new(QueryTable {
@@ -82,6 +83,13 @@ impl TableSource for QueryTable {
 
     fn time_column(&self) -> Option<i32> {
         self.view.genesis.time
+    }
+
+    fn foreign_columns(&self, manifest: &ObjectManifest) -> &[i32] {
+        let version = manifest.schema_fingerprint.as_ref();
+        version
+            .and_then(|version| self.view.columns.contradictions.get(version))
+            .map_or(&[], Vec::as_slice)
     }
 
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {

@@ -9,7 +9,7 @@ use sovm_object::{
     record::{TableClass, TableGenesis},
     roster::Right,
     sign::Signed,
-    types::{Column, columns_of_defs},
+    types::Column,
 };
 
 use super::{core::Core, founding::random};
@@ -36,9 +36,9 @@ pub(super) fn qualified_name(table: &TableGenesis) -> String {
 
 impl Core {
     /// The table of this name, if there is one.
-    pub(super) fn lookup_table(&self, name: &str) -> Result<Option<TableGenesis>, ApiError> {
+    pub(super) fn lookup_table(&self, name: &str) -> Result<Option<TableView>, ApiError> {
         match self.read()?.find_table(None, name) {
-            Ok(view) => Ok(Some(view.genesis)),
+            Ok(view) => Ok(Some(view)),
             Err(TableLookupError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -203,6 +203,7 @@ impl Core {
 
     fn table_info(&self, view: &TableView) -> Result<TableInfo, ApiError> {
         let table = &view.genesis;
+        let schema = &view.columns.schema;
         let snapshot = self.read()?;
         let objects = {
             let keys = self.keys();
@@ -213,11 +214,11 @@ impl Core {
             )?
         };
         let name_of = |id: &i32| {
-            let column = table.columns.iter().find(|column| column.field_id == *id);
+            let column = schema.get(*id);
             column.map_or_else(|| id.to_string(), |column| column.name.clone())
         };
         let names = |ids: &[i32]| ids.iter().map(name_of).collect();
-        let columns = columns_of_defs(&table.columns).map_err(ApiError::bug)?;
+        let columns = schema.columns().map_err(ApiError::bug)?;
         let domain = snapshot
             .domains()?
             .into_iter()
@@ -243,9 +244,10 @@ impl Core {
                     nullable: column.nullable,
                 })
                 .collect(),
+            dropped_columns: schema.dropped() as u64,
             partition: names(&table.partition),
             identity: names(&table.identity),
-            prune: names(&table.pruning),
+            prune: names(schema.pruning()),
             time: table.time.as_ref().map(name_of),
             objects: objects.len() as u64,
             objects_waiting: objects.iter().filter(|object| object.state.blocks_queries()).count() as u64,

@@ -114,6 +114,8 @@ pub(super) struct OpenObject {
     projection: pme::Projection,
     /// Row groups that may hold rows that fit.
     row_groups: Vec<usize>,
+    /// Field ids that are another column's here.
+    foreign: Vec<i32>,
 }
 
 impl OpenObject {
@@ -142,22 +144,19 @@ impl OpenObject {
                 footer: claimed,
             });
         }
+        let foreign = wanted.source.foreign_columns(manifest).to_vec();
+        let own_id = |field: &FieldRef| sovm_object::types::field_id_of(field).filter(|id| !foreign.contains(id));
         for field in &wanted.table_fields {
-            if let Some(found) = sovm_object::types::field_id_of(field).and_then(|id| footer.column(id)) {
+            if let Some(found) = own_id(field).and_then(|id| footer.column(id)) {
                 fits(&footer.schema().fields()[found.index], field)?;
             }
         }
-        let mut projection = footer.project(
-            wanted
-                .fields
-                .iter()
-                .filter_map(|field| sovm_object::types::field_id_of(field)),
-        );
+        let mut projection = footer.project(wanted.fields.iter().filter_map(own_id));
         if projection.is_empty() {
             // Rows come from pages only, also when no column is asked for or none of them was there yet.
             projection = footer.narrowest();
         }
-        let row_groups = choose_row_groups(&footer, wanted);
+        let row_groups = choose_row_groups(&footer, wanted, &foreign);
         Counters::add(
             &wanted.counters.row_groups_skipped,
             (footer.row_groups() - row_groups.len()) as u64,
@@ -166,6 +165,7 @@ impl OpenObject {
             footer,
             projection,
             row_groups,
+            foreign,
         })
     }
 
@@ -197,7 +197,10 @@ impl OpenObject {
         )?;
         Counters::add(&wanted.counters.row_groups_read, 1);
         Counters::add(&wanted.counters.bytes_decrypted, plan.len());
-        Ok(Rows { batches })
+        Ok(Rows {
+            batches,
+            foreign: self.foreign.clone(),
+        })
     }
 }
 
@@ -205,6 +208,7 @@ impl OpenObject {
 #[derive(Debug)]
 pub(super) struct Rows {
     batches: pme::Batches,
+    foreign: Vec<i32>,
 }
 
 impl Rows {
@@ -215,15 +219,15 @@ impl Rows {
             Err(error) => return Some(Err(error.into())),
         };
         Counters::add(&wanted.counters.rows_decoded, batch.num_rows() as u64);
-        Some(in_table_columns(&batch, wanted).map_err(ObjectError::from))
+        Some(in_table_columns(&batch, wanted, &self.foreign).map_err(ObjectError::from))
     }
 }
 
-fn in_table_columns(batch: &RecordBatch, wanted: &Wanted) -> Result<RecordBatch, AdaptError> {
+fn in_table_columns(batch: &RecordBatch, wanted: &Wanted, foreign: &[i32]) -> Result<RecordBatch, AdaptError> {
     let fields = batch.schema_ref().fields();
     let column = |field: &FieldRef| -> Result<ArrayRef, AdaptError> {
         let id = sovm_object::types::field_id_of(field).ok_or_else(|| AdaptError::NoId(field.name().clone()))?;
-        match position(fields, id)? {
+        match position(fields, id)?.filter(|_| !foreign.contains(&id)) {
             Some(index) => adapt(batch.column(index), field),
             None => missing(field, batch.num_rows()),
         }
@@ -238,13 +242,14 @@ fn in_table_columns(batch: &RecordBatch, wanted: &Wanted) -> Result<RecordBatch,
 }
 
 /// Row groups that may hold rows that fit, judged by the same rule as whole objects.
-fn choose_row_groups(footer: &Footer, wanted: &Wanted) -> Vec<usize> {
+fn choose_row_groups(footer: &Footer, wanted: &Wanted, foreign: &[i32]) -> Vec<usize> {
     let groups = footer.row_groups();
     let mut stated: Vec<Vec<ColumnStats>> = vec![Vec::new(); groups];
     let mut asked = Vec::new();
     wanted.condition.columns(&mut asked);
     asked.sort_unstable();
     asked.dedup();
+    asked.retain(|id| !foreign.contains(id));
     for column in asked
         .iter()
         .filter_map(|id| wanted.source.columns().iter().find(|column| column.field_id == *id))

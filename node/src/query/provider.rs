@@ -10,7 +10,10 @@ use datafusion::{
     logical_expr::{Expr, TableProviderFilterPushDown, TableType},
     physical_plan::ExecutionPlan,
 };
-use sovm_object::{record::ObjectManifest, types::schema_of_columns};
+use sovm_object::{
+    record::{ColumnStats, ObjectManifest},
+    types::schema_of_columns,
+};
 
 use super::{
     adapt::plain_schema,
@@ -65,10 +68,19 @@ impl Provider {
         let counters = &self.shared.counters;
         Counters::add(&counters.objects_considered, objects.len() as u64);
         let time_column = self.source.time_column();
-        let needed: Vec<&ScanObject> = objects
-            .iter()
-            .filter(|object| condition.may_match(stated(&object.manifest, time_column)))
-            .collect();
+        let may_match = |object: &&ScanObject| {
+            let manifest = &object.manifest;
+            let all = manifest.pruning_statistics.as_deref().unwrap_or_default();
+            let foreign = self.source.foreign_columns(manifest);
+            if foreign.is_empty() {
+                return condition.may_match(stated(manifest, all, time_column));
+            }
+            // Bounds of another column say nothing about this one.
+            let own = all.iter().filter(|stats| !foreign.contains(&stats.field_id));
+            let own: Vec<ColumnStats> = own.cloned().collect();
+            condition.may_match(stated(manifest, &own, time_column))
+        };
+        let needed: Vec<&ScanObject> = objects.iter().filter(may_match).collect();
         Counters::add(&counters.objects_pruned, (objects.len() - needed.len()) as u64);
         self.shared.need(needed.len() as u64);
         let waiting: Vec<WaitingObject> = needed.iter().filter_map(|object| object.waiting()).collect();
@@ -109,10 +121,10 @@ impl Provider {
     }
 }
 
-fn stated(manifest: &ObjectManifest, time_column: Option<i32>) -> Stated<'_> {
+fn stated<'a>(manifest: &'a ObjectManifest, columns: &'a [ColumnStats], time_column: Option<i32>) -> Stated<'a> {
     Stated {
         rows: manifest.row_count,
-        columns: manifest.pruning_statistics.as_deref().unwrap_or_default(),
+        columns,
         time: time_column.zip(manifest.time_range.as_ref()),
     }
 }

@@ -37,6 +37,11 @@ pub trait TableSource: Send + Sync {
     /// The column whose range stands in every manifest.
     fn time_column(&self) -> Option<i32>;
 
+    /// Field ids under which this object holds another column than the table does. Its values and bounds for them are nobody's.
+    fn foreign_columns(&self, _manifest: &ObjectManifest) -> &[i32] {
+        &[]
+    }
+
     /// Every live object with its manifest, readable or not.
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError>;
 

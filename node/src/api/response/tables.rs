@@ -52,6 +52,8 @@ pub struct TableInfo {
     pub class: String,
     /// Its columns in order.
     pub columns: Vec<ColumnInfo>,
+    /// Columns that were dropped; their ids are never given again.
+    pub dropped_columns: u64,
     /// Columns by which objects are split.
     pub partition: Vec<String>,
     /// Columns that tell rows apart.

@@ -82,6 +82,8 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     pub(super) objects: Vec<ScanObject>,
     pub(super) time: Option<i32>,
+    /// Ids that are another column's in the object.
+    pub(super) foreign: BTreeMap<StorageId, Vec<i32>>,
     pub(super) disk: Arc<Disk>,
     keys: BTreeMap<StorageId, [u8; 32]>,
     pub(super) faults: Mutex<Vec<(StorageId, ObjectFault)>>,
@@ -200,6 +202,10 @@ impl TableSource for Table {
 
     fn time_column(&self) -> Option<i32> {
         self.time
+    }
+
+    fn foreign_columns(&self, manifest: &ObjectManifest) -> &[i32] {
+        self.foreign.get(&manifest.storage_id).map_or(&[], Vec::as_slice)
     }
 
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {
