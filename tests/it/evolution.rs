@@ -149,7 +149,7 @@ fn columns_changed_apart_come_together() {
     assert!(joining.wait().unwrap().success());
     there.ok(&["sync", "--wait", "60s"]);
 
-    // No node runs here, so what it does stays with it until it syncs.
+    // No node runs there, so what it does stays with it until it syncs.
     there.ok(&["table", "add-column", "t", "wind", "int32"]);
     there.ok(&["table", "drop-column", "t", "note"]);
     there.write("b.csv", "id,wind\n2,20\n");
@@ -158,7 +158,13 @@ fn columns_changed_apart_come_together() {
     here.ok(&["table", "rename-column", "t", "note", "remark"]);
     here.write("c.csv", "id,Wind,remark\n3,strong,z\n");
     here.ok(&["ingest", "t", "c.csv"]);
-    there.ok(&["sync", "--wait", "60s"]);
+    let _there = Daemon::start(&there);
+    let meet = || {
+        // The first tells both what there is, the second waits for the bytes.
+        there.ok(&["sync", "--wait", "60s"]);
+        here.ok(&["sync", "--wait", "60s"]);
+    };
+    meet();
 
     let described = |node: &Node| node.json(&["table", "describe", "t"]);
     let (table, other) = (described(&there), described(&here));
@@ -172,10 +178,11 @@ fn columns_changed_apart_come_together() {
 
     there.write("d.csv", "id\n4\n");
     there.ok(&["ingest", "t", "d.csv"]);
-    there.ok(&["sync", "--wait", "60s"]);
+    meet();
     here.write("e.csv", "id\n5\n");
     here.ok(&["ingest", "t", "e.csv"]);
-    there.ok(&["sync", "--wait", "60s"]);
+    meet();
     assert_eq!(here.rows("select id from t order by id"), ["1", "2", "3", "4", "5"]);
+    there.ok(&["sync", "--wait", "60s"]);
     assert_eq!(there.rows(query), here.rows(query));
 }
