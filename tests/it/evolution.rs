@@ -124,3 +124,65 @@ fn changed_columns_reach_the_other_node() {
     // Whoever may not write may not change columns either.
     there.fails(&["table", "add-column", "t", "x", "text"], 1, &["reader"]);
 }
+
+/// SOP-138, SOP-154: two writers change columns without knowing of each other. Once they met they agree, and rows written then name
+/// a version that both find.
+#[test]
+fn columns_changed_apart_come_together() {
+    let (here, there) = (Node::init(), Node::init());
+    here.write("a.csv", "id,note\n1,x\n");
+    here.ok(&["ingest", "t", "a.csv"]);
+    let _here = Daemon::start(&here);
+    let invite = here.json(&["invite", "--role", "writer", "--no-wait"]);
+    let (id, ticket) = (invite["id"].as_str().unwrap(), invite["ticket"].as_str().unwrap());
+    let mut joining = there.command(&["join", ticket]);
+    let mut joining = joining.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let code = loop {
+        let waited = here.json(&["invite", "wait", id, "--timeout", "5s"]);
+        if let Some(code) = waited["state"]["code"].as_str() {
+            break code.to_owned();
+        }
+        assert!(std::time::Instant::now() < deadline, "nobody came: {waited}");
+    };
+    here.ok(&["invite", "confirm", id, &code]);
+    assert!(joining.wait().unwrap().success());
+    there.ok(&["sync", "--wait", "60s"]);
+
+    // No node runs there, so what it does stays with it until it syncs.
+    there.ok(&["table", "add-column", "t", "wind", "int32"]);
+    there.ok(&["table", "drop-column", "t", "note"]);
+    there.write("b.csv", "id,wind\n2,20\n");
+    there.ok(&["ingest", "t", "b.csv"]);
+    here.ok(&["table", "add-column", "t", "Wind", "text"]);
+    here.ok(&["table", "rename-column", "t", "note", "remark"]);
+    here.write("c.csv", "id,Wind,remark\n3,strong,z\n");
+    here.ok(&["ingest", "t", "c.csv"]);
+    let _there = Daemon::start(&there);
+    let meet = || {
+        // The first tells both what there is, the second waits for the bytes.
+        there.ok(&["sync", "--wait", "60s"]);
+        here.ok(&["sync", "--wait", "60s"]);
+    };
+    meet();
+
+    let described = |node: &Node| node.json(&["table", "describe", "t"]);
+    let (table, other) = (described(&there), described(&here));
+    assert_eq!(table["columns"], other["columns"]);
+    let names = column_names(&table);
+    assert_eq!((names.len(), names[0]), (3, "id"));
+    assert!(names[1..].iter().any(|name| name.contains('~')), "{names:?}");
+    let query = "select * from t order by id";
+    assert_eq!(there.rows("select count(*) from t"), ["3"]);
+    assert_eq!(there.rows(query), here.rows(query));
+
+    there.write("d.csv", "id\n4\n");
+    there.ok(&["ingest", "t", "d.csv"]);
+    meet();
+    here.write("e.csv", "id\n5\n");
+    here.ok(&["ingest", "t", "e.csv"]);
+    meet();
+    assert_eq!(here.rows("select id from t order by id"), ["1", "2", "3", "4", "5"]);
+    there.ok(&["sync", "--wait", "60s"]);
+    assert_eq!(there.rows(query), here.rows(query));
+}

@@ -381,13 +381,18 @@ pub trait Read: Rows {
 
     // Checkpoints.
 
-    /// All records of a domain and of the mesh that a checkpoint holds, by id. Refused ones are left out (SOP-200).
+    /// All records of a domain and of the mesh that a checkpoint holds, by id. Refused ones are left out (SOP-200), but for changes
+    /// of columns whose author lost the right: rows of others may name a version that stands on them.
     fn checkpoint_records(&self, domain: &DomainId) -> Result<Vec<CheckpointRecord>, StoreError> {
         let mut records = Vec::new();
-        for id in domain_ids(self, domain, |state| !matches!(state, EntryState::Refused(_)))? {
+        let kept = |state| !matches!(state, EntryState::Refused(reason) if reason != RefusalReason::Authority);
+        for id in domain_ids(self, domain, kept)? {
             let Some(row) = body::row(self, &id)? else {
                 continue;
             };
+            if row.kind != EntryKind::TableOp && matches!(body::state(self, &id)?, Some(EntryState::Refused(_))) {
+                continue;
+            }
             let mut seals = Vec::new();
             for (key, value) in self.rows(&SEALS, id.as_bytes())? {
                 if let (Some(Some(kek_id)), (scope, generation)) =

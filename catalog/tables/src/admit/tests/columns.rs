@@ -114,6 +114,12 @@ fn ops_and_versions_wait_for_what_they_stand_on() {
     let now = columns(&world, &catalog);
     assert!(now.is_version && now.contradictions.is_empty());
     assert_eq!((now.heads, now.fingerprint), (vec![second.id()], version.fingerprint()));
+    // A checkpoint carries ops as it carries the table, sealed.
+    let records = catalog.read().unwrap().checkpoint_records(&world.domain).unwrap();
+    for op in [&first, &second] {
+        let record = records.iter().find(|record| record.id == op.id()).unwrap();
+        assert_eq!(record.sealed, Some((1, world.kek_id)));
+    }
     check_indexes(&catalog);
 }
 
@@ -232,6 +238,9 @@ fn a_cut_off_takes_changes_back_and_no_rows() {
     assert_eq!(names(&world, &catalog), [&FOUNDING[..], &["good"]].concat());
     let now = columns(&world, &catalog);
     assert_eq!((now.is_version, now.fingerprint), (true, version.fingerprint()));
+    // Whoever starts from a checkpoint needs the op to find the version.
+    let records = catalog.read().unwrap().checkpoint_records(&world.domain).unwrap();
+    assert!(records.iter().any(|record| record.id == bad.id()));
     check_indexes(&catalog);
 }
 
