@@ -59,7 +59,10 @@ fn bench_reports_ratios() {
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
     assert!(!node.home().join("identity.age").exists());
     let table = node.ok(&["bench", "--rows", "1000", "--objects", "1", "--runs", "1"]);
-    assert!(table.contains("full scan") && table.contains("planning, cold"), "{table}");
+    assert!(
+        table.contains("full scan") && table.contains("planning, cold"),
+        "{table}"
+    );
 }
 
 /// A Python without DuckDB is said, and everything else is measured.

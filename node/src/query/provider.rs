@@ -20,6 +20,7 @@ use super::{
     scan::{ScanExec, external},
     session::Shared,
     source::{ScanObject, TableSource},
+    views::viewed,
 };
 use crate::{
     api::WaitingObject,
@@ -48,6 +49,7 @@ impl Provider {
                 format!("the definition of table {name} cannot be used: {error}"),
             )
         })?;
+        let fields = viewed(&fields);
         let schema = Arc::new(plain_schema(&fields));
         Ok(Self {
             name,
