@@ -60,7 +60,7 @@ pub use encode::{
 pub use encrypt::{EncryptError, Encrypted};
 pub use key_ref::Keyed;
 pub use module::{NonceSource, RandomNonces};
-pub use open::{Column, Footer, OpenError, OpenOptions};
+pub use open::{Column, Footer, OpenError, OpenOptions, view_of};
 pub use pad::{PAD_KEY, PadError, Padded};
 pub use page::{PageInfo, PageKind};
 pub use read::{Batches, DecodeOptions, Projection, ReadPlan};

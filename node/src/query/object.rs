@@ -132,7 +132,7 @@ impl OpenObject {
         let tail_len = padded
             .saturating_sub(manifest.exact_byte_size)
             .saturating_add(FOOTER_GUESS_BYTES);
-        let footer = Footer::open(&source, id, &dek, OpenOptions { tail_len }).await?;
+        let mut footer = Footer::open(&source, id, &dek, OpenOptions { tail_len }).await?;
         Counters::add(&wanted.counters.objects_opened, 1);
 
         let claimed = (0..footer.row_groups())
@@ -157,6 +157,7 @@ impl OpenObject {
             projection = footer.narrowest();
         }
         let row_groups = choose_row_groups(&footer, wanted, &foreign);
+        footer.prefer_views();
         Counters::add(
             &wanted.counters.row_groups_skipped,
             (footer.row_groups() - row_groups.len()) as u64,

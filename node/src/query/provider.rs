@@ -24,6 +24,7 @@ use super::{
     scan::{ScanExec, external},
     session::Shared,
     source::{ScanObject, TableSource},
+    views::viewed,
 };
 use crate::{
     api::WaitingObject,
@@ -52,6 +53,7 @@ impl Provider {
                 format!("the definition of table {name} cannot be used: {error}"),
             )
         })?;
+        let fields = viewed(&fields);
         let schema = Arc::new(plain_schema(&fields));
         Ok(Self {
             name,

@@ -21,7 +21,7 @@ use datafusion::{
 };
 use futures::StreamExt as _;
 
-use super::{counters::Counters, errors, provider::Provider, scan::external, source::Tables, statement};
+use super::{counters::Counters, errors, provider::Provider, scan::external, source::Tables, statement, views};
 use crate::{
     api::{Coverage, RowSink, SqlColumn, SqlExplain, SqlReport, SqlRequest, WaitingObject},
     error::ApiError,
@@ -98,7 +98,7 @@ pub async fn run(
         .explain
         .then(|| displayable(plan.as_ref()).indent(false).to_string());
 
-    let schema = plan.schema();
+    let schema = views::settled_schema(&plan.schema());
     let columns = schema
         .fields()
         .iter()
@@ -112,7 +112,7 @@ pub async fn run(
         "statement planned"
     );
     if !request.explain {
-        rows.schema(schema).await?;
+        rows.schema(schema.clone()).await?;
     }
     let mut stream = execute_stream(plan, task).map_err(translate)?;
     let mut count = 0;
@@ -120,6 +120,7 @@ pub async fn run(
         let batch = batch.map_err(translate)?;
         count += batch.num_rows() as u64;
         if !request.explain && batch.num_rows() > 0 {
+            let batch = views::settled(&batch, &schema).map_err(|error| translate(error.into()))?;
             rows.batch(batch).await?;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use parquet::{
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
     errors::ParquetError,
@@ -268,6 +268,23 @@ impl Footer {
         Ok(self)
     }
 
+    /// Has root columns of text and bytes read as views, which share a page's bytes instead of copying every value. An object
+    /// for which that cannot be is read as before.
+    pub fn prefer_views(&mut self) {
+        let viewed = |field: &FieldRef| match view_of(field.data_type()) {
+            Some(view) => Arc::new(field.as_ref().clone().with_data_type(view)),
+            None => field.clone(),
+        };
+        let found = self.schema();
+        let fields: Fields = found.fields().iter().map(viewed).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, found.metadata().clone()));
+        let options = ArrowReaderOptions::new().with_schema(schema);
+        if let Ok(Ok(reader)) = contain_panic(|| ArrowReaderMetadata::try_new(self.reader.metadata().clone(), options))
+        {
+            self.reader = reader;
+        }
+    }
+
     /// The object's id.
     pub const fn storage_id(&self) -> StorageId {
         self.id
@@ -444,6 +461,15 @@ fn root_columns(metadata: &ParquetMetaData) -> Vec<Column> {
             }
         })
         .collect()
+}
+
+/// The same values as views; `None` for types that have none.
+pub fn view_of(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
+        DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
+        _ => None,
+    }
 }
 
 /// The Arrow schema, with the writer's own types where its entry for them is sound.

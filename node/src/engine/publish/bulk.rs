@@ -1,7 +1,10 @@
 //! Many small objects at once: how a benchmark gets the table of thousands of objects that years of small ingests make.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use sovm_object::types::schema_of_columns;
 
 use super::{super::core::Node, ObjectWriter, Ready};
 use crate::error::{ApiError, ErrorKind};
@@ -10,7 +13,7 @@ use crate::error::{ApiError, ErrorKind};
 const IN_FLIGHT: usize = 64;
 
 impl Node {
-    /// Publishes each batch as an object of its own, all in one step. The batches have the columns of the table.
+    /// Publishes each batch as an object of its own, all in one step. The batches have the table's columns in its order.
     pub(crate) async fn publish_each(
         &self,
         table: &str,
@@ -23,7 +26,9 @@ impl Node {
         let target = &core.target_of(view)?;
         let finished = batches.map(|batch| {
             let mut writer = ObjectWriter::new(&target.genesis, &target.schema)?;
-            let full = writer.write(&batch?)?;
+            let schema = Arc::new(schema_of_columns(writer.columns()).map_err(ApiError::bug)?);
+            let rows = RecordBatch::try_new(schema, batch?.columns().to_vec()).map_err(ApiError::bug)?;
+            let full = writer.write(&rows)?;
             full.map_or_else(|| writer.finish(), |full| Ok(Some(full)))?
                 .ok_or_else(|| ApiError::bug("an object without rows"))
         });
