@@ -2,7 +2,11 @@
 //!
 //! The string form is exact for every type that may partition a table, so that a later projection copies the map whole.
 
+mod parse;
+
 use arrow::temporal_conversions::{date32_to_datetime, timestamp_us_to_datetime};
+
+pub use self::parse::partition_value;
 
 use crate::{
     key::Value,

@@ -53,7 +53,10 @@ mod view;
 mod tests;
 
 pub use audit::{Claims, Finding, audit_pages};
-pub use encode::{Codec, EncodeError, EncodeOptions, Encoded, Encoder, MAX_OBJECT_LEN, ROW_GROUP_ROWS};
+pub use encode::{
+    Codec, EncodeError, EncodeOptions, Encoded, Encoder, MAX_OBJECT_LEN, ROW_GROUP_BYTES, ROW_GROUP_ROWS,
+    RowGroupPolicy, raw_size,
+};
 pub use encrypt::{EncryptError, Encrypted};
 pub use key_ref::Keyed;
 pub use module::{NonceSource, RandomNonces};

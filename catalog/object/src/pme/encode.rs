@@ -4,12 +4,16 @@
 //! row group of rows plus the encoded bytes.
 
 mod field_ids;
+mod parallel;
+mod policy;
 
 use std::{fmt, io, sync::Arc};
 
+pub use self::policy::{ROW_GROUP_BYTES, RowGroupPolicy};
+
 use arrow::{
     array::{Array as _, ArrayRef},
-    datatypes::{Schema, SchemaRef},
+    datatypes::{FieldRef, Schema, SchemaRef},
     error::ArrowError,
     record_batch::RecordBatch,
 };
@@ -39,12 +43,8 @@ pub const MAX_OBJECT_LEN: u64 = 128 << 20;
 /// Rows of a full row group (SOP-368).
 pub const ROW_GROUP_ROWS: usize = 122_880;
 
-/// Rows with large values close a row group early, so that its memory stays bounded.
-const ROW_GROUP_RAW_BYTES: usize = 64 << 20;
 /// A page limit that is never reached: one data page a chunk (SOP-368).
 const NO_LIMIT: usize = 1 << 30;
-/// Guess before anything was encoded: encoded bytes for each byte in memory, in percent.
-const FIRST_RATIO_PERCENT: usize = 50;
 
 /// Compression of pages. There is no "none": encrypted bytes never compress later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,6 +64,10 @@ pub struct EncodeOptions {
     pub codec: Codec,
     /// Rows of a full row group.
     pub row_group_rows: usize,
+    /// Compressed bytes of a full row group, about: rows with large values close it early (SOP-273).
+    pub row_group_bytes: usize,
+    /// Threads that encode the columns of a row group side by side.
+    pub threads: usize,
     /// The object's largest length; above [`MAX_OBJECT_LEN`] it is refused.
     pub max_object_len: u64,
     /// Entries for the encrypted footer. Keys with the reserved prefix are refused (SOP-77).
@@ -75,6 +79,8 @@ impl Default for EncodeOptions {
         Self {
             codec: Codec::Zstd(3),
             row_group_rows: ROW_GROUP_ROWS,
+            row_group_bytes: ROW_GROUP_BYTES,
+            threads: 1,
             max_object_len: MAX_OBJECT_LEN,
             key_values: Vec::new(),
         }
@@ -195,8 +201,13 @@ impl Encoder {
         let mut rest =
             RecordBatch::try_new(self.schema.clone(), batch.columns().to_vec()).map_err(EncodeError::Batch)?;
         let row_bytes = raw_size(&rest).div_ceil(rest.num_rows().max(1)).max(1);
+        let policy = RowGroupPolicy {
+            rows: self.options.row_group_rows,
+            compressed_bytes: self.options.row_group_bytes,
+            ..RowGroupPolicy::default()
+        };
         while rest.num_rows() > 0 {
-            let by_bytes = ROW_GROUP_RAW_BYTES.saturating_sub(self.pending_bytes) / row_bytes;
+            let by_bytes = policy.raw_bytes(self.percent()).saturating_sub(self.pending_bytes) / row_bytes;
             let room = (self.options.row_group_rows - self.pending_rows).min(by_bytes);
             // A single row larger than the limit still becomes a row group.
             let take = if self.pending_rows == 0 { room.max(1) } else { room }.min(rest.num_rows());
@@ -215,20 +226,34 @@ impl Encoder {
 
     /// Roughly the length of the object if it were finished now, before padding.
     pub fn encoded_size_estimate(&self) -> u64 {
-        let written = self.file.bytes_written();
-        let pending = match written
-            .checked_mul(100)
-            .and_then(|bytes| bytes.checked_div(self.encoded_raw_bytes))
-        {
-            Some(percent) => self.pending_bytes / 100 * percent,
-            None => self.pending_bytes / 100 * FIRST_RATIO_PERCENT,
-        };
-        (written + pending) as u64
+        self.estimate_with(0)
+    }
+
+    /// The same with rows that would take `more` bytes in memory, by [`raw_size`], added first.
+    pub fn estimate_with(&self, more: usize) -> u64 {
+        let pending = policy::estimate(self.pending_bytes + more, self.percent());
+        (self.file.bytes_written() + pending) as u64
+    }
+
+    /// Bytes this encoder holds in memory, about: rows not yet encoded, and what was encoded.
+    pub fn memory(&self) -> usize {
+        self.file.bytes_written() + self.pending_bytes
+    }
+
+    /// How well the rows of this object compressed so far.
+    fn percent(&self) -> Option<usize> {
+        let written = self.file.bytes_written().checked_mul(100)?;
+        written.checked_div(self.encoded_raw_bytes)
     }
 
     /// Rows taken so far.
     pub const fn rows(&self) -> u64 {
         self.rows + self.pending_rows as u64
+    }
+
+    /// Ends the row group being filled, so that the next rows begin another one.
+    pub fn end_row_group(&mut self) -> Result<(), EncodeError> {
+        self.flush()
     }
 
     /// Ends the object.
@@ -250,26 +275,25 @@ impl Encoder {
         }
         let mut with_dictionary = self.with_dictionary.create_column_writers(self.row_groups)?.into_iter();
         let mut plain = self.plain.create_column_writers(self.row_groups)?.into_iter();
-        let mut chunks: Vec<ArrowColumnChunk> = Vec::with_capacity(with_dictionary.len());
+        let mut jobs = Vec::with_capacity(self.schema.fields().len());
         for (index, field) in self.schema.fields().iter().enumerate() {
             let columns: Vec<ArrayRef> = self.pending.iter().map(|batch| batch.column(index).clone()).collect();
-            let mut writers: Vec<LeafWriter> = choices(&columns)
-                .into_iter()
-                .map(|choice| LeafWriter::new(choice, with_dictionary.next(), plain.next()))
-                .collect();
-            for column in &columns {
-                let leaves = compute_leaves(field, column)?;
-                for (leaf, writer) in leaves.iter().zip(&mut writers) {
-                    writer.0.iter_mut().try_for_each(|writer| writer.write(leaf))?;
-                }
-            }
-            for writer in writers {
-                chunks.push(writer.smallest()?);
-            }
+            let mut leaves = Vec::new();
+            columns
+                .iter()
+                .take(1)
+                .for_each(|column| dictionary::leaves(column, &mut leaves));
+            let writers: Vec<_> = leaves.iter().map(|_| (with_dictionary.next(), plain.next())).collect();
+            jobs.push((field, columns, writers));
         }
+        let chunks = parallel::in_parallel(self.options.threads, jobs, |(field, columns, writers)| {
+            encode_column(field, &columns, writers)
+        });
         let mut row_group = self.file.next_row_group()?;
-        for chunk in chunks {
-            chunk.append_to_row_group(&mut row_group)?;
+        for chunks in chunks {
+            for chunk in chunks? {
+                chunk.append_to_row_group(&mut row_group)?;
+            }
         }
         row_group.close()?;
 
@@ -285,6 +309,29 @@ impl Encoder {
         }
         Ok(())
     }
+}
+
+/// The writers of one leaf column: with dictionary, and without.
+type Writers = (Option<ArrowColumnWriter>, Option<ArrowColumnWriter>);
+
+/// Encodes all leaves of a root column, given in batches.
+fn encode_column(
+    field: &FieldRef,
+    columns: &[ArrayRef],
+    writers: Vec<Writers>,
+) -> Result<Vec<ArrowColumnChunk>, EncodeError> {
+    let mut writers: Vec<LeafWriter> = choices(columns)
+        .into_iter()
+        .zip(writers)
+        .map(|(choice, (with_dictionary, plain))| LeafWriter::new(choice, with_dictionary, plain))
+        .collect();
+    for column in columns {
+        let leaves = compute_leaves(field, column)?;
+        for (leaf, writer) in leaves.iter().zip(&mut writers) {
+            writer.0.iter_mut().try_for_each(|writer| writer.write(leaf))?;
+        }
+    }
+    writers.into_iter().map(LeafWriter::smallest).collect()
 }
 
 /// Encodes a leaf column one way, or both ways to keep the smaller.
@@ -326,7 +373,8 @@ fn choices(columns: &[ArrayRef]) -> Vec<Choice> {
     surveys.iter().map(Survey::choice).collect()
 }
 
-fn raw_size(batch: &RecordBatch) -> usize {
+/// Bytes the rows take in memory.
+pub fn raw_size(batch: &RecordBatch) -> usize {
     // For a slice this counts the slice; where Arrow cannot tell, the whole buffers.
     let size = |column: &ArrayRef| {
         let data = column.to_data();
@@ -339,6 +387,7 @@ fn raw_size(batch: &RecordBatch) -> usize {
 fn check_options(schema: &Schema, options: &EncodeOptions) -> Result<(), EncodeError> {
     let bounds = [
         ("row_group_rows", options.row_group_rows as u64, ROW_GROUP_ROWS as u64),
+        ("row_group_bytes", options.row_group_bytes as u64, MAX_OBJECT_LEN),
         ("max_object_len", options.max_object_len, MAX_OBJECT_LEN),
     ];
     for (option, value, max) in bounds {

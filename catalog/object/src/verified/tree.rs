@@ -8,7 +8,10 @@
 //! outboard:  root | left subtree ... | right subtree ...        a subtree of one group has no node
 //! ```
 
-use std::ops::Range;
+use std::{
+    io::{self, Read},
+    ops::Range,
+};
 
 use blake3::{
     Hasher,
@@ -89,6 +92,41 @@ impl ObjectTree {
             return Err(ReadError::HashMismatch { id, offset: 0 });
         }
         Ok(Self { id, size, groups })
+    }
+
+    /// Hashes a file that is nobody's object yet, group by group, and gives it its id. What is read of it later is then
+    /// proven to be what was read now. Memory is 32 bytes for every 16 KiB.
+    pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
+        let read_group = |reader: &mut dyn Read| -> io::Result<Vec<u8>> {
+            let mut group = Vec::with_capacity(GROUP_LEN as usize);
+            reader.take(GROUP_LEN).read_to_end(&mut group)?;
+            Ok(group)
+        };
+        let mut groups = Vec::new();
+        let mut size = 0;
+        let mut group = read_group(&mut reader)?;
+        // The only group of a small file is its root, so each is hashed when it is known whether another follows.
+        loop {
+            size += group.len() as u64;
+            let next = read_group(&mut reader)?;
+            groups.push(hash_group(
+                groups.len() as u64,
+                &group,
+                groups.is_empty() && next.is_empty(),
+            ));
+            if next.is_empty() {
+                break;
+            }
+            group = next;
+        }
+        if size == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an empty file is no object"));
+        }
+        Ok(Self {
+            id: StorageId::from_bytes(merge(&groups, true)),
+            size,
+            groups,
+        })
     }
 
     /// The object's id.
@@ -239,6 +277,11 @@ mod tests {
         1 << 20,
     ];
 
+    #[test]
+    fn an_empty_file_has_no_tree() {
+        assert!(ObjectTree::of_reader(io::empty()).is_err());
+    }
+
     /// SOP-50: the tree is the one iroh-blobs keeps; bao-tree's outboard is the oracle.
     #[test]
     fn accepts_what_bao_tree_wrote() {
@@ -248,6 +291,8 @@ mod tests {
             let last = tree.last_group();
             let tree = tree.prove_size(&bytes[last.start as usize..last.end as usize]).unwrap();
             assert_eq!(tree.groups, ObjectTree::of_bytes(id, &bytes).unwrap().groups);
+            let read = ObjectTree::of_reader(bytes.as_slice()).unwrap();
+            assert_eq!((read.id, read.size, &read.groups), (id, size as u64, &tree.groups));
             for range in [
                 0..1,
                 size as u64 / 2..size as u64,

@@ -165,7 +165,7 @@ fn options_out_of_bounds_are_refused() {
     ));
 }
 
-/// SOP-376: an object whose padded length would pass the cap is refused, not cut or left unpadded.
+/// SOP-275, SOP-376: an object whose padded length would pass the cap is refused, not cut or left unpadded.
 #[test]
 fn no_object_passes_the_cap() {
     let mut keyed = tiny(0)
