@@ -722,6 +722,23 @@ fn manifest_must_fit_its_table() {
             },
             EntryState::NoAccess,
         ),
+        // SOP-272: the size that writers aim at is no rule of acceptance.
+        (
+            ObjectManifest {
+                exact_byte_size: 1_024,
+                seq: 19,
+                ..m()
+            },
+            EntryState::NoAccess,
+        ),
+        (
+            ObjectManifest {
+                exact_byte_size: 4 << 30,
+                seq: 20,
+                ..m()
+            },
+            EntryState::NoAccess,
+        ),
         // SOP-133: an old stamp decides nothing either.
         (
             ObjectManifest {
