@@ -15,7 +15,7 @@ use sovm_catalog::{ByteEvent, SealedUnder};
 use sovm_object::{
     entry::VerifiedEntry,
     id::{DomainId, StorageId},
-    record::{AccessRecord, ObjectKind, ObjectManifest, TableGenesis, access::Grant, manifest::PartitionValues},
+    record::{AccessRecord, ObjectKind, ObjectManifest, TableGenesis, access::Grant},
     secret::Dek,
     sign::Signed,
     types::Column,
@@ -25,15 +25,16 @@ use tokio::sync::mpsc;
 use super::{
     core::Core,
     objects::{Finished, ObjectWriter},
+    pipeline::write_objects,
     tables::{qualified_name, read_schema_file},
 };
 use crate::{
     api::{Exchange, IngestReport, IngestRequest, InputFormat, ProgressSink, Unit},
     error::{ApiError, ErrorKind},
-    ingest::{Format, IngestError, Input, Options, Source, SourceSpec},
+    ingest::{Format, IngestError, Input, Options, ParquetKey, RowRules, Source, SourceSpec},
 };
 
-/// Finished objects that may wait for the disk; with the one being filled they bound the memory of an ingest.
+/// Finished objects that may wait for the disk; with those being filled they bound the memory of an ingest.
 const OBJECTS_IN_FLIGHT: usize = 1;
 
 /// What the reading thread sends, in this order.
@@ -164,7 +165,9 @@ impl Core {
             null_words: request.nulls.clone(),
             delimiter: (request.format == Some(InputFormat::Tsv)).then_some(b'\t'),
             skip_bad_rows: request.skip_bad_rows.clone(),
+            parquet_key: request.parquet_key_file.as_deref().map(ParquetKey::read).transpose()?,
             progress: Some(progress(exchange.progress, input_bytes.clone())),
+            ..Options::default()
         };
         let target = match existing {
             Some(genesis) => Target { genesis, signed: None },
@@ -180,20 +183,22 @@ impl Core {
                 }
             }
         };
-        let mut writer = ObjectWriter::new(&target.genesis)?;
+        let writer = ObjectWriter::new(&target.genesis)?;
         let columns: Vec<Column> = writer.columns().to_vec();
+        let options = Options {
+            rules: RowRules {
+                partition: target.genesis.partition.clone(),
+                identity: target.genesis.identity.clone(),
+            },
+            ..options
+        };
         // A receiver that is gone has failed and reports that itself.
         let gone = |_| ApiError::new(ErrorKind::Failed, "publishing stopped");
         made.blocking_send(Made::Table(Box::new(target))).map_err(gone)?;
         let mut batches = source.batches(&columns, &options)?;
-        for batch in batches.by_ref() {
-            if let Some(object) = writer.write(&batch?)? {
-                made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
-            }
-        }
-        if let Some(object) = writer.finish()? {
-            made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
-        }
+        write_objects(&mut batches, writer, &mut |object| {
+            made.blocking_send(Made::Object(Box::new(object))).map_err(gone)
+        })?;
         Ok(Read {
             bad_rows: batches.skipped().rows,
         })
@@ -204,6 +209,7 @@ impl Core {
         let Finished {
             sealed,
             dek,
+            partition,
             statistics,
             time_range,
             digest,
@@ -223,7 +229,7 @@ impl Core {
             created_hlc: stamp.hlc,
             row_count: sealed.row_count,
             exact_byte_size: sealed.exact_byte_size,
-            partition_values: Some(PartitionValues::default()),
+            partition_values: Some(partition),
             pruning_statistics: Some(statistics),
             key_ref: sealed.key_ref,
             supersedes: Vec::new(),

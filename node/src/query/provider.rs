@@ -16,6 +16,7 @@ use super::{
     adapt::plain_schema,
     counters::Counters,
     object::Wanted,
+    partition::Partition,
     pushdown::{Condition, Stated},
     scan::{ScanExec, external},
     session::Shared,
@@ -65,9 +66,13 @@ impl Provider {
         let counters = &self.shared.counters;
         Counters::add(&counters.objects_considered, objects.len() as u64);
         let time_column = self.source.time_column();
+        let partition = Partition::asked(condition, self.source.as_ref());
         let needed: Vec<&ScanObject> = objects
             .iter()
-            .filter(|object| condition.may_match(stated(&object.manifest, time_column)))
+            .filter(|object| {
+                let manifest = &object.manifest;
+                condition.may_match(stated(manifest, time_column)) && partition.may_match(manifest, condition)
+            })
             .collect();
         Counters::add(&counters.objects_pruned, (objects.len() - needed.len()) as u64);
         self.shared.need(needed.len() as u64);

@@ -37,6 +37,11 @@ pub trait TableSource: Send + Sync {
     /// The column whose range stands in every manifest.
     fn time_column(&self) -> Option<i32>;
 
+    /// The columns that partition the table: field id, and the physical name under which manifests list their values.
+    fn partition_columns(&self) -> &[(i32, String)] {
+        &[]
+    }
+
     /// Every live object with its manifest, readable or not.
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError>;
 

@@ -82,6 +82,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     pub(super) objects: Vec<ScanObject>,
     pub(super) time: Option<i32>,
+    pub(super) partition: Vec<(i32, String)>,
     pub(super) disk: Arc<Disk>,
     keys: BTreeMap<StorageId, [u8; 32]>,
     pub(super) faults: Mutex<Vec<(StorageId, ObjectFault)>>,
@@ -200,6 +201,10 @@ impl TableSource for Table {
 
     fn time_column(&self) -> Option<i32> {
         self.time
+    }
+
+    fn partition_columns(&self) -> &[(i32, String)] {
+        &self.partition
     }
 
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {
