@@ -13,7 +13,7 @@ use sovm_object::{
     key::{ColumnEncoder, KeyError, Value, decode_bound},
     partition::partition_string,
     record::{TableGenesis, manifest::PartitionValues},
-    types::{Column, ColumnNode, child_index},
+    types::{Column, ColumnNode, child_index, columns_of_defs},
 };
 
 use crate::error::{ApiError, ErrorKind};
@@ -191,8 +191,10 @@ pub(super) struct SortOrder {
 }
 
 impl SortOrder {
+    /// `columns` are the table's now; what its maker chose shows in its genesis.
     pub(super) fn new(table: &TableGenesis, columns: &[Column], schema: &Schema) -> Option<Self> {
-        if table.pruning == default_pruning(columns) {
+        let first = columns_of_defs(&table.columns).ok()?;
+        if table.pruning == default_pruning(&first) {
             return None;
         }
         let index = |id: &i32| {

@@ -5,13 +5,17 @@
 //! will say of its rows. A partitioned table has several objects open at a time, within fixed bounds: beyond them the
 //! largest is ended early, so objects may be small, and memory never grows with the input.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use arrow::{array::RecordBatch, compute::interleave_record_batch, datatypes::SchemaRef};
 use sovm_object::{
     id::KeyRef,
+    key::{IdentityEncoder, decode_identity},
     pme::{EncodeOptions, Encoder, ROW_GROUP_ROWS, RandomNonces, Sealed, raw_size},
-    record::{ColumnStats, TableGenesis, TimeRange, manifest::PartitionValues},
+    record::{ColumnStats, TableClass, TableGenesis, TimeRange, manifest::PartitionValues},
     row_digest::{RowDigestKey, RowDigester, RowSetDigest},
     secret::Dek,
     stats::{StatsBuilder, TimeRangeBuilder},
@@ -87,6 +91,8 @@ struct Table {
     schema: SchemaRef,
     pruning: Vec<i32>,
     time: Option<i32>,
+    /// What tells rows apart, in tables whose rows can be deleted by it.
+    identity: Vec<Column>,
     digest_key: RowDigestKey,
     partitioner: Partitioner,
     sort: Option<SortOrder>,
@@ -108,6 +114,8 @@ struct Stated {
     statistics: StatsBuilder,
     time_range: Option<TimeRangeBuilder>,
     digest: RowSetDigest,
+    /// Hashes of the identities in this object.
+    identities: HashSet<[u8; 16]>,
     rows: u64,
 }
 
@@ -115,6 +123,14 @@ impl ObjectWriter {
     pub(super) fn new(table: &TableGenesis) -> Result<Self, ApiError> {
         let columns = columns_of_defs(&table.columns).map_err(ApiError::bug)?;
         let schema = Arc::new(schema_of_columns(&columns).map_err(ApiError::bug)?);
+        let identity: Vec<Column> = match table.class {
+            TableClass::AppendDelete => table
+                .identity
+                .iter()
+                .filter_map(|id| columns.iter().find(|column| column.field_id == *id).cloned())
+                .collect(),
+            TableClass::Append | TableClass::Mutable => Vec::new(),
+        };
         Ok(Self {
             table: Table {
                 partitioner: Partitioner::new(table, &columns),
@@ -123,6 +139,7 @@ impl ObjectWriter {
                 schema,
                 pruning: table.pruning.clone(),
                 time: table.time,
+                identity,
                 digest_key: RowDigestKey::of_table(&table.table_id, &table.filter_salt),
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
@@ -243,6 +260,7 @@ impl Table {
                     .transpose()
                     .map_err(failed)?,
                 digest: RowSetDigest::EMPTY,
+                identities: HashSet::new(),
                 rows: 0,
             },
         })
@@ -311,9 +329,39 @@ impl Stated {
                 range.update(batch).map_err(failed)?;
             }
             digester.update(batch).map_err(failed)?;
+            self.tell_apart(batch, table)?;
         }
         self.rows += digester.rows();
         self.digest = self.digest.plus(digester.finish());
+        Ok(())
+    }
+}
+
+impl Stated {
+    /// Refuses a second row of one identity among those of one object (SOP-238): a delete could not say which it means.
+    fn tell_apart(&mut self, batch: &RecordBatch, table: &Table) -> Result<(), ApiError> {
+        if table.identity.is_empty() {
+            return Ok(());
+        }
+        let columns: Vec<&Column> = table.identity.iter().collect();
+        let encoder = IdentityEncoder::new(&columns, batch).map_err(failed)?;
+        let mut identity = Vec::new();
+        for row in 0..batch.num_rows() {
+            encoder.encode(row, &mut identity).map_err(failed)?;
+            let hash = blake3::hash(&identity);
+            let half = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+            if !self.identities.insert(half) {
+                let types: Vec<_> = columns.iter().map(|column| column.ty).collect();
+                let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+                let values = decode_identity(&types, &identity).unwrap_or_default();
+                return Err(ApiError::new(
+                    ErrorKind::BadInput,
+                    format!("two rows have the identity {values:?} in {}", names.join(", ")),
+                )
+                .safe("nothing was published")
+                .next("leave one of them out; a row is told apart by these columns"));
+            }
+        }
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use arrow::array::RecordBatch;
 
 use super::objects::{Finished, ObjectWriter};
-use crate::{error::ApiError, ingest::IngestError};
+use crate::error::ApiError;
 
 /// Batches that may wait for the writer. A batch is bounded in rows and bytes, so this bounds what waits.
 const BATCHES_IN_FLIGHT: usize = 4;
@@ -20,7 +20,7 @@ enum Step {
 
 /// Reads all batches and delivers the objects made of them. Blocks until both ends are done.
 pub(super) fn write_objects(
-    batches: &mut dyn Iterator<Item = Result<RecordBatch, IngestError>>,
+    batches: &mut dyn Iterator<Item = Result<RecordBatch, ApiError>>,
     writer: ObjectWriter,
     deliver: &mut (dyn FnMut(Finished) -> Result<(), ApiError> + Send),
 ) -> Result<(), ApiError> {
@@ -38,7 +38,7 @@ pub(super) fn write_objects(
 }
 
 fn read(
-    batches: &mut dyn Iterator<Item = Result<RecordBatch, IngestError>>,
+    batches: &mut dyn Iterator<Item = Result<RecordBatch, ApiError>>,
     steps: &mpsc::SyncSender<Step>,
 ) -> Result<(), ApiError> {
     for batch in batches {

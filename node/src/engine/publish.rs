@@ -196,7 +196,8 @@ impl Core {
         let gone = |_| ApiError::new(ErrorKind::Failed, "publishing stopped");
         made.blocking_send(Made::Table(Box::new(target))).map_err(gone)?;
         let mut batches = source.batches(&columns, &options)?;
-        write_objects(&mut batches, writer, &mut |object| {
+        let mut rows = batches.by_ref().map(|batch| batch.map_err(ApiError::from));
+        write_objects(&mut rows, writer, &mut |object| {
             made.blocking_send(Made::Object(Box::new(object))).map_err(gone)
         })?;
         Ok(Read {

@@ -241,3 +241,22 @@ fn objects_of_a_large_ingest_have_their_size() {
         );
     }
 }
+
+/// SOP-238: in a table whose rows are deleted by identity, one identity twice in a batch is refused by its values.
+#[test]
+fn an_identity_stands_once_in_a_batch() {
+    let write = |class: TableClass, identity: &[i32]| {
+        let table = TableGenesis {
+            class,
+            identity: identity.to_vec(),
+            ..genesis(&columns(), &[], &[3])
+        };
+        let mut writer = ObjectWriter::new(&table).unwrap();
+        writer.write(&rows(0..20), &mut |_| Ok(())).unwrap();
+        writer.finish(&mut |_| Ok(()))
+    };
+    write(TableClass::AppendDelete, &[1]).unwrap();
+    write(TableClass::Append, &[3]).unwrap();
+    let error = write(TableClass::AppendDelete, &[3]).unwrap_err().to_string();
+    assert!(error.contains("Int(0)") && error.contains("kind"), "{error}");
+}
