@@ -14,27 +14,34 @@ mod cell;
 mod columnar;
 mod conform;
 mod csv;
+mod encrypted;
 mod error;
 mod format;
+pub(crate) mod glob;
 mod infer;
 mod input;
 mod json;
+mod key_file;
 mod parse;
 mod records;
 mod rejects;
 mod rows;
+mod rules;
 mod source;
 mod spool;
 mod target;
 #[cfg(test)]
 mod tests;
+mod widen;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
 pub use self::{
     error::{IngestError, Misfit, Place},
     format::Format,
+    key_file::ParquetKey,
     rejects::Skipped,
+    rules::RowRules,
     source::{Batches, Input, Source, SourceSpec},
 };
 
@@ -57,6 +64,10 @@ pub struct Options {
     pub delimiter: Option<u8>,
     /// Where rows go that cannot be read. Without it the first such row is an error.
     pub skip_bad_rows: Option<PathBuf>,
+    /// Key of Parquet files that are encrypted.
+    pub parquet_key: Option<Arc<ParquetKey>>,
+    /// What the table asks of its rows beyond their types.
+    pub rules: RowRules,
     /// Told about bytes read, now and then.
     pub progress: Option<ProgressFn>,
 }

@@ -12,6 +12,7 @@ mod adapt;
 mod counters;
 mod errors;
 mod object;
+mod partition;
 mod provider;
 mod pushdown;
 mod scan;
@@ -24,6 +25,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::object::statistics as row_group_statistics;
 pub use self::{
     session::run,
     source::{ObjectBytes, ObjectFault, Readiness, ScanObject, TableSource, Tables},

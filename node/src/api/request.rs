@@ -360,6 +360,8 @@ pub struct IngestRequest {
     pub domain: Option<String>,
     /// Write bad rows here and go on; `None` means that one bad row stops everything.
     pub skip_bad_rows: Option<PathBuf>,
+    /// Absolute path of the key of encrypted Parquet files.
+    pub parquet_key_file: Option<PathBuf>,
 }
 
 /// A collection.

@@ -9,6 +9,7 @@ use crate::{
     api::{Discard, IngestReport, IngestRequest, InputFormat, Request, Response},
     config::{format_bytes, format_duration_ms},
     error::{ApiError, ErrorKind},
+    ingest::glob,
     output::Output,
 };
 
@@ -20,7 +21,7 @@ use crate::{
 pub(super) struct IngestArgs {
     /// Table name
     table: String,
-    /// Files to read, or - for standard input
+    /// Files to read, or - for standard input. * ? and [..] in quoted names are expanded here
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How the input is encoded. Default: by file name, then by content
@@ -38,6 +39,9 @@ pub(super) struct IngestArgs {
     /// Write bad rows to this file and publish the others
     #[arg(long, value_name = "FILE")]
     skip_bad_rows: Option<PathBuf>,
+    /// Key of encrypted Parquet files, as 32 bytes or 64 hex digits
+    #[arg(long, value_name = "FILE")]
+    parquet_key_file: Option<PathBuf>,
 }
 
 impl IngestArgs {
@@ -49,11 +53,7 @@ impl IngestArgs {
                     .safe("nothing was published"),
             );
         }
-        let files = if stdin {
-            Vec::new()
-        } else {
-            self.files.iter().map(|file| absolute(file)).collect::<Result<_, _>>()?
-        };
+        let files = if stdin { Vec::new() } else { named_files(&self.files)? };
         let request = IngestRequest {
             table: self.table,
             files,
@@ -62,6 +62,7 @@ impl IngestArgs {
             schema: self.schema.as_deref().map(absolute).transpose()?,
             domain: self.domain,
             skip_bad_rows: self.skip_bad_rows.as_deref().map(absolute).transpose()?,
+            parquet_key_file: self.parquet_key_file.as_deref().map(absolute).transpose()?,
         };
         let input = stdin.then(|| Box::new(std::io::stdin()) as Box<dyn std::io::Read + Send + Sync>);
         let session = context.open(false).await?;
@@ -77,6 +78,24 @@ impl IngestArgs {
         let shown = report.clone();
         context.show(&Response::Ingest(report), |output| render(&shown, output))
     }
+}
+
+/// Absolute paths of the files, wildcards expanded in the order of the names. A pattern that finds nothing is an error: a
+/// forgotten file must not look like a table without its rows.
+fn named_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, ApiError> {
+    let mut files = Vec::with_capacity(named.len());
+    for path in named {
+        let found = glob::expand(&absolute(path)?).map_err(|error| ApiError::io(path.display(), &error))?;
+        if found.is_empty() {
+            return Err(
+                ApiError::new(ErrorKind::BadInput, format!("no file matches {}", path.display()))
+                    .safe("nothing was published")
+                    .next("check the pattern: ls shows what is there"),
+            );
+        }
+        files.extend(found);
+    }
+    Ok(files)
 }
 
 /// The daemon has another working directory, so only absolute paths cross the seam.

@@ -200,6 +200,7 @@ fn ingest() -> Request {
         schema: None,
         domain: None,
         skip_bad_rows: None,
+        parquet_key_file: None,
     })
 }
 

@@ -19,9 +19,7 @@ use sovm_mesh::net::steps::reached;
 use sovm_object::{
     entry::VerifiedEntry,
     id::{DomainId, SchemaFingerprint, StorageId},
-    record::{
-        AccessRecord, ObjectKind, ObjectManifest, TableGenesis, TableOp, access::Grant, manifest::PartitionValues,
-    },
+    record::{AccessRecord, ObjectKind, ObjectManifest, TableGenesis, TableOp, access::Grant},
     schema::{OpGraph, TableSchema, columns_at},
     secret::Dek,
     sign::Signed,
@@ -32,15 +30,16 @@ use tokio::sync::mpsc;
 use super::{
     core::Core,
     objects::{Finished, ObjectWriter},
+    pipeline::write_objects,
     tables::{qualified_name, read_schema_file},
 };
 use crate::{
     api::{Exchange, IngestReport, IngestRequest, InputFormat, ProgressSink, Unit},
     error::{ApiError, ErrorKind},
-    ingest::{Format, IngestError, Input, Misfit, Options, Source, SourceSpec},
+    ingest::{Format, IngestError, Input, Misfit, Options, ParquetKey, RowRules, Source, SourceSpec},
 };
 
-/// Finished objects that may wait for the disk; with the one being filled they bound the memory of an ingest.
+/// Finished objects that may wait for the disk; with those being filled they bound the memory of an ingest.
 const OBJECTS_IN_FLIGHT: usize = 1;
 
 /// What the reading thread sends, in this order.
@@ -191,7 +190,9 @@ impl Core {
             null_words: request.nulls.clone(),
             delimiter: (request.format == Some(InputFormat::Tsv)).then_some(b'\t'),
             skip_bad_rows: request.skip_bad_rows.clone(),
+            parquet_key: request.parquet_key_file.as_deref().map(ParquetKey::read).transpose()?,
             progress: Some(progress(exchange.progress, input_bytes.clone())),
+            ..Options::default()
         };
         let exists = existing.is_some();
         let target = match existing {
@@ -204,8 +205,15 @@ impl Core {
                 Target::new_table(self.sign_table(&request.table, domain, &columns, None)?)
             }
         };
-        let mut writer = ObjectWriter::new(&target.genesis, &target.schema)?;
+        let writer = ObjectWriter::new(&target.genesis, &target.schema)?;
         let columns: Vec<Column> = writer.columns().to_vec();
+        let options = Options {
+            rules: RowRules {
+                partition: target.genesis.partition.clone(),
+                identity: target.genesis.identity.clone(),
+            },
+            ..options
+        };
         // A receiver that is gone has failed and reports that itself.
         let gone = |_| ApiError::new(ErrorKind::Failed, "publishing stopped");
         made.blocking_send(Made::Table(Box::new(target))).map_err(gone)?;
@@ -214,14 +222,10 @@ impl Core {
             false => error.into(),
         };
         let mut batches = source.batches(&columns, &options).map_err(unknown)?;
-        for batch in batches.by_ref() {
-            if let Some(object) = writer.write(&batch.map_err(unknown)?)? {
-                made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
-            }
-        }
-        if let Some(object) = writer.finish()? {
-            made.blocking_send(Made::Object(Box::new(object))).map_err(gone)?;
-        }
+        let mut rows = batches.by_ref().map(|batch| batch.map_err(unknown));
+        write_objects(&mut rows, writer, &mut |object| {
+            made.blocking_send(Made::Object(Box::new(object))).map_err(gone)
+        })?;
         Ok(Read {
             bad_rows: batches.skipped().rows,
         })
@@ -255,6 +259,7 @@ impl Core {
         let Finished {
             sealed,
             dek,
+            partition,
             statistics,
             time_range,
             digest,
@@ -273,7 +278,7 @@ impl Core {
             created_hlc: stamp.hlc,
             row_count: sealed.row_count,
             exact_byte_size: sealed.exact_byte_size,
-            partition_values: Some(PartitionValues::default()),
+            partition_values: Some(partition),
             pruning_statistics: Some(statistics),
             key_ref: sealed.key_ref,
             supersedes: Vec::new(),

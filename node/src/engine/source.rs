@@ -60,12 +60,14 @@ impl Tables for QueryTables {
             return Ok(None);
         };
         let columns = view.columns.schema.columns().map_err(ApiError::bug)?;
+        let partition = partition_columns(view);
         // One snapshot of the objects for the whole query (SOP-348).
         let objects = self.core.scan_objects(view)?;
         Ok(Some(Arc::new(QueryTable {
             core: self.core.clone(),
             view: view.clone(),
             columns,
+            partition,
             objects,
         })))
     }
@@ -75,7 +77,18 @@ struct QueryTable {
     core: Arc<Core>,
     view: TableView,
     columns: Vec<Column>,
+    partition: Vec<(i32, String)>,
     objects: Arc<[ScanObject]>,
+}
+
+/// Partition columns under the names that the table's creation fixed for them (SOP-129).
+fn partition_columns(view: &TableView) -> Vec<(i32, String)> {
+    let partition = &view.genesis.partition;
+    let columns = view.genesis.columns.iter();
+    columns
+        .filter(|column| partition.contains(&column.field_id))
+        .map(|column| (column.field_id, column.name.clone()))
+        .collect()
 }
 
 #[async_trait]
@@ -93,6 +106,10 @@ impl TableSource for QueryTable {
         version
             .and_then(|version| self.view.columns.contradictions.get(version))
             .map_or(&[], Vec::as_slice)
+    }
+
+    fn partition_columns(&self) -> &[(i32, String)] {
+        &self.partition
     }
 
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {

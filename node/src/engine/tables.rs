@@ -12,7 +12,11 @@ use sovm_object::{
     types::Column,
 };
 
-use super::{core::Core, founding::random};
+use super::{
+    core::Core,
+    founding::random,
+    layout::{check_partition, default_pruning},
+};
 use crate::{
     api::{ColumnInfo, ColumnsFrom, TableCreateRequest, TableInfo, TableListReport},
     error::{ApiError, ErrorKind},
@@ -21,9 +25,6 @@ use crate::{
 
 /// Schema of tables whose name gives none.
 const DEFAULT_SCHEMA: &str = "main";
-
-/// Columns that get bounds in every manifest when the table's maker names none.
-const DEFAULT_PRUNING_COLUMNS: usize = 32;
 
 /// Schema and name, the schema left out when it is the usual one.
 pub(super) fn qualified_name(table: &TableGenesis) -> String {
@@ -104,23 +105,10 @@ impl Core {
                 }
                 ids(&request.prune)?
             }
-            _ => {
-                let top = columns
-                    .iter()
-                    .filter(|column| column.parent.is_none() && column.ty.is_prunable());
-                top.take(DEFAULT_PRUNING_COLUMNS)
-                    .map(|column| column.field_id)
-                    .collect()
-            }
+            _ => default_pruning(columns),
         };
-        let partition = request.map_or(&[][..], |request| &request.partition);
-        if !partition.is_empty() {
-            return Err(
-                ApiError::new(ErrorKind::BadInput, "partitioned tables cannot be written yet")
-                    .safe("nothing was made")
-                    .next("leave --partition out: objects are pruned by the bounds of their columns"),
-            );
-        }
+        let partition = ids(request.map_or(&[][..], |request| &request.partition))?;
+        check_partition(columns, &partition)?;
         let time = request
             .and_then(|request| request.time.as_ref())
             .map(id_of)
@@ -145,7 +133,7 @@ impl Core {
             class: TableClass::Append,
             columns: columns.iter().map(Column::to_def).collect(),
             identity: ids(request.map_or(&[][..], |request| &request.id))?,
-            partition: Vec::new(),
+            partition,
             time,
             pruning,
             filter_salt: random(),

@@ -24,10 +24,14 @@ use sovm_object::types::{Column, ColumnsError, columns_of_schema};
 use super::{
     BATCH_ROWS,
     conform::{ConformError, by_name},
+    encrypted,
     error::{IngestError, Place},
     format::Format,
     input::{Meter, RandomAccess, RandomReader, Slot, unreadable},
+    key_file::ParquetKey,
+    rules::Checks,
     target::Target,
+    widen::widened,
 };
 
 impl Length for RandomAccess {
@@ -62,11 +66,21 @@ impl ChunkReader for RandomAccess {
     }
 }
 
-type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+pub(super) type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
-struct Opened {
-    schema: SchemaRef,
-    batches: BatchReader,
+/// A file whose schema is known.
+pub(super) struct Opened {
+    pub(super) schema: SchemaRef,
+    pub(super) batches: BatchReader,
+}
+
+/// How the files of one command are opened.
+pub(super) struct Opener {
+    pub(super) format: Format,
+    /// Where the encrypted temporary file goes for what cannot be read at random.
+    pub(super) spool_dir: PathBuf,
+    /// Key of encrypted Parquet files.
+    pub(super) key: Option<Arc<ParquetKey>>,
 }
 
 fn refused(file: &str, format: Format, error: impl std::fmt::Display) -> IngestError {
@@ -77,8 +91,9 @@ fn refused(file: &str, format: Format, error: impl std::fmt::Display) -> IngestE
     }
 }
 
-fn open(slot: &mut Slot, format: Format, spool_dir: &std::path::Path, meter: &Meter) -> Result<Opened, IngestError> {
-    let bytes = slot.random_access(spool_dir, meter)?;
+fn open(slot: &mut Slot, opener: &Opener, meter: &Meter) -> Result<Opened, IngestError> {
+    let format = opener.format;
+    let bytes = slot.random_access(&opener.spool_dir, meter)?;
     let name = slot.name.as_str();
     if bytes.len() == 0 {
         return Err(IngestError::Empty { file: name.to_owned() });
@@ -93,7 +108,10 @@ fn open(slot: &mut Slot, format: Format, spool_dir: &std::path::Path, meter: &Me
     };
     if format == Format::Parquet {
         if edge(bytes.len().saturating_sub(4))? == b"PARE" {
-            return Err(IngestError::EncryptedParquet { file: name.to_owned() });
+            return match &opener.key {
+                Some(key) => encrypted::open(name, bytes, key),
+                None => Err(IngestError::EncryptedParquet { file: name.to_owned() }),
+            };
         }
         guarded(name, format, || {
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone())?.with_batch_size(BATCH_ROWS);
@@ -147,16 +165,11 @@ fn columns_of(name: &str, schema: &Schema) -> Result<Vec<Column>, IngestError> {
     })
 }
 
-/// The columns of the first file, which the others must have too.
-pub(super) fn infer(
-    slots: &mut [Slot],
-    format: Format,
-    spool_dir: &std::path::Path,
-    meter: &Meter,
-) -> Result<Vec<Column>, IngestError> {
+/// The columns of the first file, which the others must have too, with types wide enough for all.
+pub(super) fn infer(slots: &mut [Slot], opener: &Opener, meter: &Meter) -> Result<Vec<Column>, IngestError> {
     let mut first: Option<(String, Vec<Column>)> = None;
     for slot in slots {
-        let opened = open(slot, format, spool_dir, meter)?;
+        let opened = open(slot, opener, meter)?;
         let columns = columns_of(&slot.name, &opened.schema)?;
         match &mut first {
             None => first = Some((slot.name.clone(), columns)),
@@ -191,15 +204,13 @@ fn merge(first: &str, known: &mut [Column], file: &str, columns: &[Column]) -> R
                 known,
             });
         };
-        if known[index].ty != column.ty {
-            return Err(IngestError::FilesDiffer {
-                first: first.to_owned(),
-                expected: known[index].ty,
-                file: file.to_owned(),
-                column: path,
-                found: column.ty,
-            });
-        }
+        known[index].ty = widened(known[index].ty, column.ty).ok_or_else(|| IngestError::FilesDiffer {
+            first: first.to_owned(),
+            expected: known[index].ty,
+            file: file.to_owned(),
+            column: path,
+            found: column.ty,
+        })?;
         seen[index] = true;
         known[index].nullable |= column.nullable;
     }
@@ -214,10 +225,10 @@ fn merge(first: &str, known: &mut [Column], file: &str, columns: &[Column]) -> R
 
 pub(super) struct ColumnarBatches {
     slots: VecDeque<Slot>,
-    format: Format,
-    spool_dir: PathBuf,
+    opener: Opener,
     target: Arc<Target>,
     meter: Meter,
+    checks: Checks,
     current: Option<Current>,
 }
 
@@ -231,13 +242,13 @@ struct Current {
 }
 
 impl ColumnarBatches {
-    pub(super) fn new(slots: Vec<Slot>, format: Format, spool_dir: PathBuf, target: Arc<Target>, meter: Meter) -> Self {
+    pub(super) fn new(slots: Vec<Slot>, opener: Opener, target: Arc<Target>, meter: Meter, checks: Checks) -> Self {
         Self {
             slots: slots.into(),
-            format,
-            spool_dir,
+            opener,
             target,
             meter,
+            checks,
             current: None,
         }
     }
@@ -250,7 +261,7 @@ impl ColumnarBatches {
                     self.meter.finish();
                     return Ok(None);
                 };
-                let opened = open(&mut slot, self.format, &self.spool_dir, &self.meter)?;
+                let opened = open(&mut slot, &self.opener, &self.meter)?;
                 // Names the unsupported types before a single row is read.
                 columns_of(&slot.name, &opened.schema)?;
                 self.current = Some(Current {
@@ -263,7 +274,9 @@ impl ColumnarBatches {
             };
             let next = match current.rest.take() {
                 Some(rest) => Some(rest),
-                None => guarded(&current.name, self.format, || current.opened.batches.next().transpose())?,
+                None => guarded(&current.name, self.opener.format, || {
+                    current.opened.batches.next().transpose()
+                })?,
             };
             let Some(batch) = next else {
                 self.current = None;
@@ -276,7 +289,12 @@ impl ColumnarBatches {
             if rows < batch.num_rows() {
                 current.rest = Some(batch.slice(rows, batch.num_rows() - rows));
             }
-            let batch = convert(&batch.slice(0, rows), &self.target, current, self.format)?;
+            let batch = convert(&batch.slice(0, rows), &self.target, current, self.opener.format)?;
+            let broken = self.checks.of_batch(&batch);
+            let broken = broken.map_err(|error| refused(&current.name, self.opener.format, error))?;
+            if let Some((row, broken)) = broken {
+                return Err(broken.at(current.name.clone(), Place::Row(current.rows + row as u64 + 1)));
+            }
             current.rows += rows as u64;
             return Ok(Some(batch));
         }

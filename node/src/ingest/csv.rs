@@ -252,6 +252,10 @@ impl RowReader for CsvRows {
         Ok(Some(row))
     }
 
+    fn place(&self) -> (String, Place) {
+        (self.file.name.clone(), Place::Line(self.file.records.line()))
+    }
+
     fn raw(&self) -> &[u8] {
         self.file.records.raw()
     }

@@ -211,7 +211,7 @@ pub enum IngestError {
         ty: ColumnType,
     },
     /// One value that does not fit its column.
-    #[error("{file}, {place}, column {column:?}: {} {misfit}", Shown(.value))]
+    #[error("{file}, {place}, column {column:?}: {}{misfit}", Shown(.value, .misfit))]
     BadValue {
         /// The file.
         file: String,
@@ -267,6 +267,32 @@ pub enum IngestError {
     EncryptedParquet {
         /// The file.
         file: String,
+    },
+    /// A Parquet file that was encrypted with an AAD, which DuckDB and this program do not use.
+    #[error("{file}: was encrypted with an AAD, as Spark and pyarrow do it, and cannot be read here")]
+    ForeignAad {
+        /// The file.
+        file: String,
+    },
+    /// The key does not open the file.
+    #[error("{file}: does not open with the key of --parquet-key-file")]
+    WrongParquetKey {
+        /// The file.
+        file: String,
+    },
+    /// The file that should hold a key does not.
+    #[error("{file}: holds no key of 32 bytes")]
+    KeyFile {
+        /// The file.
+        file: String,
+    },
+    /// Bad rows of columnar files have no text that could be written aside.
+    #[error("{file}: is {format}, and --skip-bad-rows is for csv, tsv and ndjson")]
+    SkipColumnar {
+        /// The file.
+        file: String,
+        /// Its format.
+        format: super::Format,
     },
     /// A Parquet or Arrow file that its reader refuses.
     #[error("{file}: is not a readable {format} file: {problem}")]
@@ -346,7 +372,14 @@ impl IngestError {
             } => "if this word means \"no value\", pass --null WORD; to leave such rows out, pass --skip-bad-rows FILE",
             Self::BadValue { .. } | Self::Json { .. } => "mend the row, or pass --skip-bad-rows FILE",
             Self::JsonArray { .. } => "write one object a line, for example with: jq -c '.[]' FILE",
-            Self::EncryptedParquet { .. } => "decrypt it with the tool that wrote it first",
+            Self::EncryptedParquet { .. } => "pass its key with --parquet-key-file FILE",
+            Self::ForeignAad { .. } => {
+                "write it again with the tool that wrote it, without encryption to a pipe or a disk that may hold plaintext, or \
+                 with DuckDB: COPY (FROM ...) TO 'FILE' (ENCRYPTION_CONFIG {footer_key: ...})"
+            }
+            Self::WrongParquetKey { .. } => "name the key the file was written with; it was not changed",
+            Self::KeyFile { .. } => "write the key as 32 bytes or as 64 hex digits",
+            Self::SkipColumnar { .. } => "leave --skip-bad-rows out; a bad row is named by file, row and column",
             Self::RejectsExist { .. } => "name another file, or move that one away",
             _ => return None,
         })
@@ -390,6 +423,10 @@ pub enum Misfit {
     UnknownKey(String),
     /// Two values under one key.
     DuplicateKey(String),
+    /// An empty text in a partition column.
+    EmptyPartition,
+    /// Identity columns that are too long together; how long.
+    LongIdentity(usize),
 }
 
 impl fmt::Display for Misfit {
@@ -403,22 +440,35 @@ impl fmt::Display for Misfit {
             Self::HasZone => f.write_str("has a time zone, and the column holds local times"),
             Self::UnknownKey(key) => write!(f, "has the key {key:?}, which the column has not"),
             Self::DuplicateKey(key) => write!(f, "has the key {key:?} twice"),
+            Self::EmptyPartition => {
+                f.write_str("in a partition column, where an empty text would be read back as null")
+            }
+            Self::LongIdentity(bytes) => {
+                write!(
+                    f,
+                    "cannot tell rows apart: the identity has {bytes} bytes, at most 1024 are allowed"
+                )
+            }
         }
     }
 }
 
 /// A value as an error shows it: quoted, without control characters, not longer than a line.
-struct Shown<'a>(&'a str);
+struct Shown<'a>(&'a str, &'a Misfit);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 60;
+        // What is too long to be an identity is too long to be shown.
+        if matches!(self.1, Misfit::LongIdentity(_)) {
+            return Ok(());
+        }
         if self.0.is_empty() {
-            return f.write_str("an empty value");
+            return f.write_str("an empty value ");
         }
         match self.0.char_indices().nth(MOST) {
-            None => write!(f, "{:?}", self.0),
-            Some((end, _)) => write!(f, "{:?}…", &self.0[..end]),
+            None => write!(f, "{:?} ", self.0),
+            Some((end, _)) => write!(f, "{:?}… ", &self.0[..end]),
         }
     }
 }

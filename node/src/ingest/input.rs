@@ -291,6 +291,14 @@ impl RandomAccess {
         self.len
     }
 
+    /// A reader whose bytes do not count as progress, for a look at a file before its rows are read.
+    pub(super) fn uncounted(&self) -> RandomReader {
+        RandomReader {
+            meter: Meter::new(Pass::Infer, None, None),
+            ..self.reader()
+        }
+    }
+
     pub(super) fn reader(&self) -> RandomReader {
         let inner: Box<dyn ReadSeek> = match &self.bytes {
             RandomBytes::File(file) => Box::new(FileReader {

@@ -175,6 +175,10 @@ impl RowReader for JsonRows {
         Ok(Some(row))
     }
 
+    fn place(&self) -> (String, Place) {
+        (self.lines.name.clone(), Place::Line(self.lines.line))
+    }
+
     fn raw(&self) -> &[u8] {
         &self.lines.raw
     }

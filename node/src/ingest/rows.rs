@@ -9,11 +9,12 @@ use super::{
     builder::BatchBuilder,
     cell::Cell,
     csv::CsvRows,
-    error::IngestError,
+    error::{IngestError, Place},
     format::Format,
     input::{Meter, Slot},
     json::JsonRows,
     rejects::{Rejects, Skipped},
+    rules::Checks,
     target::Target,
 };
 
@@ -22,6 +23,9 @@ pub(super) trait RowReader: Send {
     /// The next row, one cell for each column of the target; `None` at the end. After an error of one row the next call
     /// goes on behind it.
     fn next_row(&mut self) -> Result<Option<Vec<Cell<'_>>>, IngestError>;
+
+    /// File and line of the row just read.
+    fn place(&self) -> (String, Place);
 
     /// The row just read, as it stands in the input.
     fn raw(&self) -> &[u8];
@@ -46,6 +50,7 @@ pub(super) struct RowBatches {
     current: Option<Box<dyn RowReader>>,
     builder: BatchBuilder,
     batch_bytes: usize,
+    checks: Checks,
     rejects: Option<Rejects>,
 }
 
@@ -55,6 +60,7 @@ impl RowBatches {
         settings: RowSettings,
         target: Arc<Target>,
         meter: Meter,
+        checks: Checks,
         rejects: Option<Rejects>,
     ) -> Self {
         let builder = BatchBuilder::new(&target);
@@ -66,6 +72,7 @@ impl RowBatches {
             current: None,
             builder,
             batch_bytes: 0,
+            checks,
             rejects,
         }
     }
@@ -87,19 +94,31 @@ impl RowBatches {
                 self.meter.finish();
                 return Ok(None);
             };
-            match current.next_row() {
-                Ok(Some(row)) => {
-                    self.builder.push(row);
-                    self.batch_bytes += current.raw().len();
-                    if self.builder.rows() == BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
-                        return self.close_batch().map(Some);
+            let error = match current.next_row() {
+                Ok(Some(row)) => match self.checks.of_cells(&row) {
+                    None => {
+                        self.builder.push(row);
+                        self.batch_bytes += current.raw().len();
+                        if self.builder.rows() == BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
+                            return self.close_batch().map(Some);
+                        }
+                        continue;
                     }
-                }
-                Ok(None) => self.current = None,
-                Err(error) => match &mut self.rejects {
-                    Some(rejects) if error.is_of_one_row() => rejects.write(current.header(), current.raw(), &error)?,
-                    _ => return Err(error),
+                    Some(broken) => {
+                        drop(row);
+                        let (file, place) = current.place();
+                        broken.at(file, place)
+                    }
                 },
+                Ok(None) => {
+                    self.current = None;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            match &mut self.rejects {
+                Some(rejects) if error.is_of_one_row() => rejects.write(current.header(), current.raw(), &error)?,
+                _ => return Err(error),
             }
         }
     }

@@ -12,7 +12,7 @@ use sovm_object::types::Column;
 
 use super::{
     Options, Pass,
-    columnar::{self, ColumnarBatches},
+    columnar::{self, ColumnarBatches, Opener},
     csv,
     error::IngestError,
     format::{Format, NameSays},
@@ -20,6 +20,7 @@ use super::{
     json,
     rejects::{Rejects, Skipped},
     rows::{RowBatches, RowSettings},
+    rules::Checks,
     target::Target,
 };
 
@@ -164,7 +165,10 @@ impl Source {
         match self.format {
             Format::Csv => csv::infer(&mut self.slots, &settings, skip_bad, &meter),
             Format::NdJson => json::infer(&mut self.slots, &options.null_words, skip_bad, &meter),
-            format => columnar::infer(&mut self.slots, format, &self.spool_dir, &meter),
+            format => {
+                let opener = self.opener(format, options)?;
+                columnar::infer(&mut self.slots, &opener, &meter)
+            }
         }
     }
 
@@ -174,17 +178,17 @@ impl Source {
         let target = Arc::new(Target::new(columns).map_err(IngestError::Target)?);
         let meter = self.meter(Pass::Load, options);
         let schema = target.schema.clone();
+        let checks = Checks::new(&options.rules, columns);
         let reader = if self.format.is_text() {
             let settings = self.settings(options);
             let rejects = options.skip_bad_rows.as_deref().map(Rejects::create).transpose()?;
-            Reader::Rows(Box::new(RowBatches::new(self.slots, settings, target, meter, rejects)))
+            Reader::Rows(Box::new(RowBatches::new(
+                self.slots, settings, target, meter, checks, rejects,
+            )))
         } else {
+            let opener = self.opener(self.format, options)?;
             Reader::Columnar(Box::new(ColumnarBatches::new(
-                self.slots,
-                self.format,
-                self.spool_dir,
-                target,
-                meter,
+                self.slots, opener, target, meter, checks,
             )))
         };
         Ok(Batches {
@@ -192,6 +196,21 @@ impl Source {
             schema,
             rows: 0,
             done: false,
+        })
+    }
+
+    /// How columnar files are opened. Their bad rows cannot be written aside.
+    fn opener(&self, format: Format, options: &Options) -> Result<Opener, IngestError> {
+        if options.skip_bad_rows.is_some() {
+            return Err(IngestError::SkipColumnar {
+                file: self.slots.first().map_or_else(String::new, |slot| slot.name.clone()),
+                format,
+            });
+        }
+        Ok(Opener {
+            format,
+            spool_dir: self.spool_dir.clone(),
+            key: options.parquet_key.clone(),
         })
     }
 

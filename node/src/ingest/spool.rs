@@ -194,6 +194,22 @@ mod tests {
         assert!(!on_disk.windows(12).any(|window| window == b"planted-word"));
     }
 
+    /// SOP-234: each spool has a key of its own that is nowhere but in its process, and a file without a name, so a crash
+    /// leaves nothing that could be opened, and nothing that was acknowledged lies there.
+    #[test]
+    fn every_spool_has_its_own_key_and_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = content(1_000);
+        let spools = [0, 1].map(|_| Spool::fill(dir.path(), &mut bytes.as_slice()).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let on_disk = spools.each_ref().map(|spool| {
+            let mut bytes = vec![0; 1_000 + TAG];
+            spool.file.read_exact_at(&mut bytes, 0).unwrap();
+            bytes
+        });
+        assert_ne!(on_disk[0], on_disk[1]);
+    }
+
     #[test]
     fn a_changed_file_is_noticed() {
         let spool = spool(&content(100_000));

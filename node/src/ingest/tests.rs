@@ -18,7 +18,7 @@ use arrow::{
 };
 use sovm_object::types::Column;
 
-use super::{Batches, Format, IngestError, Input, Options, Source, SourceSpec};
+use super::{Batches, Format, IngestError, Input, Options, ParquetKey, RowRules, Source, SourceSpec};
 
 /// A file in a directory that goes away with it.
 struct TempFile {

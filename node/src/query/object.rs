@@ -275,7 +275,7 @@ fn choose_row_groups(footer: &Footer, wanted: &Wanted, foreign: &[i32]) -> Vec<u
 }
 
 /// A column's statistics in each row group, in the canonical form of the table's type.
-fn statistics(footer: &Footer, column: &Column) -> Option<Vec<Option<ColumnStats>>> {
+pub(crate) fn statistics(footer: &Footer, column: &Column) -> Option<Vec<Option<ColumnStats>>> {
     let found = footer.column(column.field_id)?;
     let data_type = column.ty.leaf_data_type()?;
     let descriptor = footer.metadata().file_metadata().schema_descr();

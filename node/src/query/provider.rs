@@ -20,6 +20,7 @@ use super::{
     adapt::plain_schema,
     counters::Counters,
     object::Wanted,
+    partition::Partition,
     pushdown::{Condition, Stated},
     scan::{ScanExec, external},
     session::Shared,
@@ -71,17 +72,20 @@ impl Provider {
         let counters = &self.shared.counters;
         Counters::add(&counters.objects_considered, objects.len() as u64);
         let time_column = self.source.time_column();
+        let partition = Partition::asked(condition, self.source.as_ref());
         let may_match = |object: &&ScanObject| {
             let manifest = &object.manifest;
             let all = manifest.pruning_statistics.as_deref().unwrap_or_default();
             let foreign = self.source.foreign_columns(manifest);
-            if foreign.is_empty() {
-                return condition.may_match(stated(manifest, all, time_column));
-            }
-            // Bounds of another column say nothing about this one.
-            let own = all.iter().filter(|stats| !foreign.contains(&stats.field_id));
-            let own: Vec<ColumnStats> = own.cloned().collect();
-            condition.may_match(stated(manifest, &own, time_column))
+            let by_bounds = if foreign.is_empty() {
+                condition.may_match(stated(manifest, all, time_column))
+            } else {
+                // Bounds of another column say nothing about this one.
+                let own = all.iter().filter(|stats| !foreign.contains(&stats.field_id));
+                let own: Vec<ColumnStats> = own.cloned().collect();
+                condition.may_match(stated(manifest, &own, time_column))
+            };
+            by_bounds && partition.may_match(manifest, condition)
         };
         let needed: Vec<&ScanObject> = objects.iter().filter(may_match).collect();
         Counters::add(&counters.objects_pruned, (objects.len() - needed.len()) as u64);

@@ -42,6 +42,11 @@ pub trait TableSource: Send + Sync {
         &[]
     }
 
+    /// The columns that partition the table: field id, and the physical name under which manifests list their values.
+    fn partition_columns(&self) -> &[(i32, String)] {
+        &[]
+    }
+
     /// Every live object with its manifest, readable or not.
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError>;
 

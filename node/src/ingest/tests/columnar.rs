@@ -316,3 +316,111 @@ proptest! {
         }
     }
 }
+
+/// Files of one command may give a column two number types; the table gets one that holds both.
+#[test]
+fn number_types_of_several_files_are_widened() {
+    let narrow = one("a", Arc::new(Int32Array::from(vec![Some(1), None])));
+    let wide = one("a", Arc::new(Int64Array::from(vec![1 << 40])));
+    let (first, second) = (file("1.parquet", parquet(&narrow)), file("2.parquet", parquet(&wide)));
+    for paths in [[&first, &second], [&second, &first]] {
+        let source = Source::open(SourceSpec::files(paths.map(|file| file.path.clone()))).unwrap();
+        let (columns, batch) = load(source, &Options::default()).unwrap();
+        assert_eq!((types(&columns).as_str(), batch.num_rows()), ("a int64", 3));
+    }
+}
+
+/// SOP-128, SOP-237: rules over rows hold for columnar files too, and name the row of the file.
+#[test]
+fn rules_name_rows_of_columnar_files() {
+    let columns = [Column::new(1, "p", ColumnType::Text, true)];
+    let mut texts = vec!["x"; 10_000];
+    texts[9_000] = "";
+    let bytes = parquet(&one("p", Arc::new(StringArray::from(texts))));
+    let read = |partition: Vec<i32>| {
+        let options = Options {
+            rules: RowRules {
+                partition,
+                identity: vec![],
+            },
+            ..Options::default()
+        };
+        collect(open("a.parquet", &bytes).unwrap().batches(&columns, &options)?)
+    };
+    assert_eq!(read(vec![]).unwrap().num_rows(), 10_000);
+    let error = read(vec![1]).unwrap_err().to_string();
+    assert!(error.contains("row 9001, column \"p\""), "{error}");
+}
+
+#[test]
+fn bad_rows_of_columnar_files_are_not_written_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        skip_bad_rows: Some(dir.path().join("bad")),
+        ..Options::default()
+    };
+    let error = load(open("a.parquet", parquet(&sample(3))).unwrap(), &options).unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            IngestError::SkipColumnar {
+                format: Format::Parquet,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.hint().is_some() && !dir.path().join("bad").exists());
+}
+
+/// SOP-375: what DuckDB encrypted is read with its key; a wrong key, none, or a module AAD is named.
+#[test]
+fn encrypted_parquet_is_read_with_its_key() {
+    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/duckdb_objects");
+    let dir = tempfile::tempdir().unwrap();
+    let with_key = |key: &[u8], path: PathBuf| {
+        let key_file = dir.path().join("key");
+        std::fs::write(&key_file, key).unwrap();
+        let options = Options {
+            parquet_key: Some(ParquetKey::read(&key_file).unwrap()),
+            ..Options::default()
+        };
+        load(Source::open(SourceSpec::files([path])).unwrap(), &options)
+    };
+    let key = b"0123456789abcdef0123456789abcdef";
+    let (columns, batch) = with_key(key, fixture.join("weather_zstd.parquet")).unwrap();
+    assert_eq!((batch.num_rows(), columns[0].name.as_str()), (26_115, "origin"));
+    let (_, batch) = with_key(key, fixture.join("types_snappy.parquet")).unwrap();
+    assert_eq!(batch.num_rows(), 3_000);
+    assert_eq!(
+        with_key(key, fixture.join("types_empty.parquet")).unwrap().1.num_rows(),
+        0
+    );
+    assert!(matches!(
+        with_key(&[7; 32], fixture.join("weather_zstd.parquet")).unwrap_err(),
+        IngestError::WrongParquetKey { .. }
+    ));
+    let without = Source::open(SourceSpec::files([fixture.join("weather_zstd.parquet")])).unwrap();
+    assert!(matches!(
+        load(without, &Options::default()).unwrap_err(),
+        IngestError::EncryptedParquet { .. }
+    ));
+    assert!(matches!(
+        ParquetKey::read(&fixture.join("README.md")).unwrap_err(),
+        IngestError::KeyFile { .. }
+    ));
+    // The head that Spark and pyarrow write: AES_GCM_V1 with a file-unique AAD of eight bytes. Length, and the magic.
+    let crypto = [0x1c, 0x1c, 0x28, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0];
+    let mut foreign = b"PARE".to_vec();
+    foreign.extend_from_slice(&crypto);
+    foreign.extend_from_slice(&[0; 40]);
+    foreign.extend_from_slice(&(crypto.len() as u32 + 40).to_le_bytes());
+    foreign.extend_from_slice(b"PARE");
+    let path = dir.path().join("spark.parquet");
+    std::fs::write(&path, foreign).unwrap();
+    let error = with_key(key, path).unwrap_err();
+    assert!(
+        matches!(&error, IngestError::ForeignAad { .. }) && error.hint().is_some(),
+        "{error}"
+    );
+}

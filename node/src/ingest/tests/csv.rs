@@ -333,3 +333,72 @@ fn an_open_quote_is_never_skipped() {
     let error = load(open("a.csv", "a\n1\n\"2\n3\n").unwrap(), &options).unwrap_err();
     assert!(matches!(error, IngestError::UnclosedQuote { line: 3, .. }));
 }
+
+/// The shape of a real census file: fifty thousand plain lines, then the first quoted field, with a comma in it. Whoever
+/// decides by a sample takes the comma for a separator.
+#[test]
+fn the_first_quoted_field_may_come_late() {
+    let mut text = String::from("LocID,Location,Year\n");
+    for row in 0..53_382 {
+        text.push_str(&format!("{row},Land {},1950\n", row % 200));
+    }
+    text.push_str("158,\"China, Taiwan Province of China\",1950\n159,Land,1951\n");
+    let (columns, batch) = load(
+        open("population.csv.gz", gzip(text.as_bytes())).unwrap(),
+        &Options::default(),
+    )
+    .unwrap();
+    assert_eq!(types(&columns), "LocID int64, Location text, Year int64");
+    assert_eq!(batch.num_rows(), 53_384);
+    assert_eq!(
+        rows(&batch.slice(53_382, 2)),
+        ["158,China, Taiwan Province of China,1950", "159,Land,1951"]
+    );
+}
+
+/// SOP-237: an identity has a value in every column and 1,024 bytes at most; the row is named, and can be left out.
+#[test]
+fn rows_without_an_identity_are_refused() {
+    let columns = [
+        Column::new(1, "id", ColumnType::Text, true),
+        Column::new(2, "n", ColumnType::Int64, true),
+    ];
+    let rules = RowRules {
+        partition: vec![],
+        identity: vec![1, 2],
+    };
+    let read = |text: &str, skip: Option<PathBuf>| {
+        let options = Options {
+            rules: rules.clone(),
+            skip_bad_rows: skip,
+            ..Options::default()
+        };
+        collect(open("a.csv", text).unwrap().batches(&columns, &options)?)
+    };
+    let long = format!("{},1", "x".repeat(1_020));
+    for (row, message) in [
+        (
+            ",2",
+            "line 3, column \"id\": an empty value where a value must stand".to_owned(),
+        ),
+        (
+            "b,",
+            "line 3, column \"n\": an empty value where a value must stand".to_owned(),
+        ),
+        ("b,x", "line 3, column \"n\": \"x\" is not of type int64".to_owned()),
+        (
+            long.as_str(),
+            "line 3, column \"id, n\": cannot tell rows apart: the identity has 1031 bytes, at most 1024 are allowed"
+                .to_owned(),
+        ),
+    ] {
+        let text = format!("id,n\na,1\n{row}\nc,3\n");
+        let error = read(&text, None).unwrap_err().to_string();
+        assert!(error.ends_with(&message), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(
+            rows(&read(&text, Some(dir.path().join("bad.csv"))).unwrap()),
+            ["a,1", "c,3"]
+        );
+    }
+}

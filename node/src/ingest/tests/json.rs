@@ -192,3 +192,27 @@ fn bad_lines_can_be_written_aside() {
     assert_eq!(rows(&batch), ["1", "2"]);
     assert_eq!(std::fs::read_to_string(&aside).unwrap(), "{oops\n");
 }
+
+/// SOP-128: an empty text in a partition column would be read back as null, so its row is refused, by line.
+#[test]
+fn an_empty_text_in_a_partition_column_is_refused() {
+    let columns = [
+        Column::new(1, "p", ColumnType::Text, true),
+        Column::new(2, "s", ColumnType::Text, true),
+    ];
+    let options = Options {
+        rules: RowRules {
+            partition: vec![1],
+            identity: vec![],
+        },
+        ..Options::default()
+    };
+    let read = |text: &str| collect(open("a.ndjson", text).unwrap().batches(&columns, &options)?);
+    assert_eq!(read("{\"p\":\"x\",\"s\":\"\"}\n{\"s\":\"y\"}\n").unwrap().num_rows(), 2);
+    let error = read("{\"p\":\"x\"}\n{\"p\":\"\",\"s\":\"y\"}\n").unwrap_err();
+    assert_eq!(
+        error.to_string().rsplit_once("a.ndjson").unwrap().1,
+        ", line 2, column \"p\": an empty value in a partition \
+        column, where an empty text would be read back as null"
+    );
+}

@@ -84,6 +84,7 @@ pub(super) struct Table {
     pub(super) time: Option<i32>,
     /// Ids that are another column's in the object.
     pub(super) foreign: BTreeMap<StorageId, Vec<i32>>,
+    pub(super) partition: Vec<(i32, String)>,
     pub(super) disk: Arc<Disk>,
     keys: BTreeMap<StorageId, [u8; 32]>,
     pub(super) faults: Mutex<Vec<(StorageId, ObjectFault)>>,
@@ -206,6 +207,10 @@ impl TableSource for Table {
 
     fn foreign_columns(&self, manifest: &ObjectManifest) -> &[i32] {
         self.foreign.get(&manifest.storage_id).map_or(&[], Vec::as_slice)
+    }
+
+    fn partition_columns(&self) -> &[(i32, String)] {
+        &self.partition
     }
 
     async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {

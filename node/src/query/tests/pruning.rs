@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, StringArray, TimestampMicrosecondArray};
+use arrow::array::{Date32Array, Int64Array, StringArray, TimestampMicrosecondArray};
 use sovm_object::{
-    record::TimeRange,
+    record::{TimeRange, manifest::PartitionValues},
     types::{Column, ColumnType},
 };
 
@@ -118,4 +118,52 @@ async fn lying_bounds_hide_only_their_own_rows() {
         rows(&Arc::new(table), "select count(*) from t where n = 5").await,
         ["| 1 |"]
     );
+}
+
+/// SOP-176: the partition values of the manifest alone choose objects; of the others not a byte is read. A value that no
+/// writer writes excludes nothing.
+#[tokio::test]
+async fn partition_values_choose_objects() {
+    let mut table = Table::new(vec![
+        Column::new(1, "n", ColumnType::Int64, false),
+        Column::new(2, "day", ColumnType::Date, true),
+    ]);
+    table.partition = vec![(2, "physical".to_owned())];
+    for day in [Some(0), Some(1), Some(2), None] {
+        table.publish(vec![
+            Arc::new(Int64Array::from(vec![1, 2, 3])),
+            Arc::new(Date32Array::from(vec![day; 3])),
+        ]);
+        table.forge(|manifest| {
+            manifest.pruning_statistics = Some(vec![]);
+            let text = day.map(|day| format!("1970-01-{:02}", day + 1));
+            manifest.partition_values = Some(PartitionValues([("physical".to_owned(), text)].into()));
+        });
+    }
+    let table = Arc::new(table);
+    for (filter, opened, found) in [
+        ("day = date '1970-01-02'", 1, 3),
+        ("day in (date '1970-01-01', date '1970-01-03')", 2, 6),
+        ("day > date '1970-01-01'", 2, 6),
+        ("day <> date '1970-01-01' and n = 2", 2, 2),
+        ("day between date '1970-01-02' and date '1970-01-09'", 2, 6),
+        ("day is null", 1, 3),
+        ("day is not null", 3, 9),
+        ("n > 1", 4, 8),
+    ] {
+        let sql = format!("select count(*) from t where {filter}");
+        assert_eq!(rows(&table, &sql).await, [format!("| {found} |")], "{filter}");
+        assert_eq!(counts(&table, &sql).await.objects_opened, opened, "{filter}");
+    }
+    let elsewhere = counts(&table, "select n from t where day = date '1999-01-01'").await;
+    assert_eq!((elsewhere.objects_pruned, elsewhere.bytes_verified), (4, 0));
+
+    let mut odd = Table::new(vec![Column::new(1, "n", ColumnType::Int64, false)]);
+    odd.partition = vec![(1, "n".to_owned())];
+    odd.publish(vec![Arc::new(Int64Array::from(vec![7]))]);
+    odd.forge(|manifest| {
+        manifest.pruning_statistics = Some(vec![]);
+        manifest.partition_values = Some(PartitionValues([("n".to_owned(), Some("+9".to_owned()))].into()));
+    });
+    assert_eq!(rows(&Arc::new(odd), "select n from t where n = 7").await, ["| 7 |"]);
 }
