@@ -6,6 +6,7 @@
 mod author;
 mod convert;
 mod core;
+mod files;
 mod founding;
 mod group;
 mod inspect;
@@ -13,6 +14,7 @@ mod mls_rows;
 mod network;
 mod objects;
 mod publish;
+mod raw;
 mod recovery;
 mod reports;
 mod service;

@@ -18,6 +18,7 @@ mod scan;
 mod session;
 mod source;
 mod statement;
+mod uuid;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod bad_input;
+mod blob_vectors;
 mod duckdb;
+mod files;
 mod fuzz;
 mod harness;
 mod objects;

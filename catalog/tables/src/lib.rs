@@ -28,7 +28,7 @@ mod view;
 
 pub use admit::{Admission, Alarm, MAX_NO_MANIFEST, SealedUnder};
 pub use backend::salt::SaltError;
-pub use digest::{DomainDigest, digest_of};
+pub use digest::DomainDigest;
 pub use local::{
     ByteEventError, ByteStatus, Held, HeldReason, HolderRow, Invite, InviteProblem, MAX_HELD, MAX_REFUSALS, OutboxItem,
     REFUSAL_DAYS, Receipt, Refusal, meta,

@@ -56,6 +56,9 @@ impl Service for Node {
             Request::Sql(request) => Response::Sql(core.sql(request, exchange).await?),
             Request::ObjectList { table } => Response::ObjectList(core.list_objects(table.as_deref()).await?),
             Request::ObjectShow { id } => Response::ObjectShow(Box::new(core.show_object(&id).await?)),
+            Request::ObjectRaw { id } => Response::ObjectRaw(core.raw_records(&id).await?),
+            Request::ObjectPut(request) => Response::ObjectPut(core.put_files(request, exchange).await?),
+            Request::ObjectGet(request) => Response::ObjectGet(core.get_file(request, exchange).await?),
             Request::ObjectVerify { ids } => Response::ObjectVerify(core.verify_objects(&ids).await?),
             Request::ObjectHexdump { id, offset, length } => {
                 Response::ObjectHexdump(core.hexdump(&id, offset, length).await?)

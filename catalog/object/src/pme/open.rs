@@ -150,6 +150,7 @@ pub struct Footer {
     pub(super) by_start: Vec<usize>,
     pub(super) facts: Facts,
     pub(super) crypto: CryptoMetadata,
+    plain_len: u64,
 }
 
 impl Footer {
@@ -242,6 +243,7 @@ impl Footer {
             by_start,
             facts,
             crypto,
+            plain_len: plain.len() as u64,
         })
     }
 
@@ -251,6 +253,11 @@ impl Footer {
         self.reader = contain_panic(|| ArrowReaderMetadata::try_new(self.reader.metadata().clone(), options))?
             .map_err(OpenError::Metadata)?;
         Ok(self)
+    }
+
+    /// Plaintext bytes that decryption of the footer gave, padding included.
+    pub const fn bytes_decrypted(&self) -> u64 {
+        self.plain_len
     }
 
     /// The object's id.

@@ -17,6 +17,9 @@ use super::{
 };
 use crate::verified::VerifiedBytes;
 
+/// Bytes a module has beside its plaintext: length, nonce, tag.
+const MODULE_OVERHEAD: u64 = 32;
+
 /// Leaf columns to read, of one object.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Projection {
@@ -148,9 +151,13 @@ impl Footer {
                 end: missing.end,
             });
         }
+        let mut decrypted = 0;
         let open = |(&place, bytes): (&ChunkPlace, VerifiedBytes)| {
             let start = bytes.range().start;
-            Ok((start, self.open_chunk(&cipher, place, bytes)?.0))
+            let (chunk, pages) = self.open_chunk(&cipher, place, bytes)?;
+            // A page is two modules, its header and its body.
+            decrypted += chunk.len() as u64 - pages.len() as u64 * 2 * MODULE_OVERHEAD;
+            Ok((start, chunk))
         };
         let view = plan
             .places
@@ -178,6 +185,7 @@ impl Footer {
             schema,
             claimed,
             found: 0,
+            decrypted,
         })
     }
 }
@@ -188,6 +196,7 @@ pub struct Batches {
     schema: SchemaRef,
     claimed: u64,
     found: u64,
+    decrypted: u64,
 }
 
 impl std::fmt::Debug for Batches {
@@ -200,6 +209,11 @@ impl std::fmt::Debug for Batches {
 }
 
 impl Batches {
+    /// Plaintext bytes that decryption gave for them, still compressed.
+    pub const fn bytes_decrypted(&self) -> u64 {
+        self.decrypted
+    }
+
     /// Schema of the batches: the projected columns in the object's order, with their field ids.
     pub const fn schema(&self) -> &SchemaRef {
         &self.schema
