@@ -159,6 +159,10 @@ pub struct RecoverOptions {
     pub from: Vec<String>,
     /// The new node's name among the devices; `None` means the machine's.
     pub name: Option<String>,
+    /// When the newest checkpoint does not open, go back to an older one.
+    pub accept_older: bool,
+    /// Trust the root the kit's keys name although the chain back to the page's root has a gap.
+    pub trust_ring: bool,
 }
 
 /// How the demo is run.

@@ -44,6 +44,10 @@ pub use self::{
     rules::RowRules,
     source::{Batches, Input, Source, SourceSpec},
 };
+pub(crate) use self::{
+    parse::uuid as parse_uuid,
+    spool::{Spool, SpoolError, SpoolReader},
+};
 
 /// Most rows of a batch.
 pub const BATCH_ROWS: usize = 8192;

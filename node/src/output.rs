@@ -5,6 +5,7 @@
 mod progress;
 mod rows;
 mod table;
+mod uuid;
 
 use std::{
     borrow::Cow,

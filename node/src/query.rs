@@ -19,6 +19,7 @@ mod scan;
 mod session;
 mod source;
 mod statement;
+mod uuid;
 mod views;
 mod work;
 

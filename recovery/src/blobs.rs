@@ -93,6 +93,11 @@ impl DirBlobs {
         Ok(())
     }
 
+    /// Where a blob lies and how long it is, for those that do not fit into memory. Only reading it proves what it is.
+    pub fn file(&self, id: &StorageId) -> Option<(&Path, u64)> {
+        self.files.get(id).map(|(path, len)| (path.as_path(), *len))
+    }
+
     fn read(&self, id: &StorageId, limit: Option<usize>) -> Result<Option<Vec<u8>>, BlobsError> {
         let Some((path, len)) = self.files.get(id) else {
             return Ok(None);

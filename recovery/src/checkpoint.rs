@@ -28,6 +28,7 @@ mod set;
 
 pub use object::{CheckpointObject, Publisher};
 pub use set::{RecoveredEntry, RecoveredSet, SetError};
+pub use sovm_object::domain_digest::domain_digest;
 
 /// Most records in one part.
 pub const MAX_RECORDS: usize = 50_000;
@@ -356,18 +357,6 @@ pub fn part_access(part: &PartRef, mesh: &MeshId, domain: &DomainId) -> Result<S
         return Err(wrong("it is for another manifest"));
     }
     Ok(access)
-}
-
-/// Digest of a domain's state: BLAKE3 over the sorted ids of its entries and records (DESIGN §16.8, SOP-201).
-///
-/// It depends on the set alone, not on how a checkpoint was cut.
-pub fn domain_digest(ids: impl IntoIterator<Item = RecordId>) -> [u8; 32] {
-    let ids: BTreeSet<_> = ids.into_iter().collect();
-    let mut hasher = blake3::Hasher::new();
-    for id in ids {
-        hasher.update(id.as_bytes());
-    }
-    *hasher.finalize().as_bytes()
 }
 
 #[cfg(test)]

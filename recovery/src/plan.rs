@@ -90,7 +90,7 @@ pub enum RecoverError {
     /// Roots, but none leads back to the trusted one (SOP-216).
     #[error(
         "root {} cannot be trusted: {cause}. Try a replica that holds the whole chain, or, if you know this domain by its \
-         fingerprint, go on from the root the ring blob names with --trust-ring", head.fmt_short()
+         fingerprint, go on from the root the ring blob names: sovm recover --trust-ring", head.fmt_short()
     )]
     Untrusted {
         /// The best head found.
@@ -124,7 +124,7 @@ fn refusals<E: std::fmt::Display>(refused: &[(StorageId, E)]) -> String {
 fn older(previous: Option<StorageId>, tried: &[StorageId]) -> String {
     let hint = match previous {
         Some(previous) => format!(
-            "The root before it, {}, is here: --accept-older recovers the older, consistent state",
+            "The root before it, {}, is here: sovm recover --accept-older brings back the older, consistent state",
             previous.fmt_short()
         ),
         None => "No older root is here; try another replica".to_owned(),

@@ -5,11 +5,13 @@
 mod bad_input;
 mod bench;
 mod blind;
+mod blob_vectors;
 mod crash;
 mod daemon;
 mod documents;
 mod duckdb;
 mod evolution;
+mod files;
 mod fuzz;
 mod harness;
 mod heal;

@@ -13,11 +13,13 @@
 mod layout;
 mod read;
 mod seal;
+mod stream;
 
 pub use self::{
-    layout::{CHUNK_BYTES, Layout, MAX_TOTAL, MIN_TOTAL, unpadded_len},
+    layout::{CHUNK_BYTES, Layout, MAX_TOTAL, MIN_TOTAL, stated_content_len, unpadded_len},
     read::{Blob, OpenBlobError, open},
-    seal::{SealBlobError, SealedBlob, seal},
+    seal::{MAX_WRITTEN_TOTAL, SealBlobError, SealedBlob, seal},
+    stream::{Draft, Sealer},
 };
 
 use ring::aead::{AES_256_GCM, LessSafeKey, Nonce, UnboundKey};

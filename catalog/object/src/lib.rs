@@ -5,6 +5,7 @@
 
 pub mod blob;
 pub mod cbor;
+pub mod domain_digest;
 pub mod entry;
 pub mod hlc;
 pub mod id;

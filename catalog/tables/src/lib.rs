@@ -30,7 +30,7 @@ mod view;
 pub use admit::{Admission, Alarm, MAX_NO_MANIFEST, SealedUnder};
 pub use backend::salt::SaltError;
 pub use columns::TableColumns;
-pub use digest::{DomainDigest, digest_of};
+pub use digest::DomainDigest;
 pub use local::{
     ByteEventError, ByteStatus, Collection, Held, HeldReason, HolderRow, Invite, InviteProblem, MAX_AUDITED, MAX_HELD,
     MAX_NAMED, MAX_REFUSALS, OutboxItem, REFUSAL_DAYS, Receipt, Refusal, Unpublished, meta,

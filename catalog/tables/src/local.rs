@@ -3,13 +3,15 @@
 mod audit;
 mod held;
 mod invites;
+mod labels;
 mod refusals;
+mod scrubs;
 mod unpublished;
 
 use sovm_object::id::{SiteId, StorageId};
 
 pub(crate) use self::{
-    audit::all as collections, held::of_index as held_of_index, invites::get as invite,
+    audit::all as collections, held::of_index as held_of_index, invites::get as invite, labels::all as labels,
     refusals::of_bytes as refusal_of, unpublished::all as unpublished,
 };
 pub use self::{
@@ -51,6 +53,8 @@ sovm_object::payload! {
         3 since_ms: u64,
         /// Bytes on disk, padding included, once known.
         4 size: u64,
+        /// When all of them were last read and found right.
+        5 verified_ms: Option<u64>,
     }
 }
 
@@ -107,6 +111,8 @@ pub struct ByteStatus {
     pub since_ms: u64,
     /// Bytes on disk, padding included; 0 while unknown.
     pub size: u64,
+    /// When a scrub last read all of them and found them right; gone with the first fault (SOP-105).
+    pub verified_ms: Option<u64>,
 }
 
 /// A move of bytes that could not be recorded.
@@ -160,7 +166,8 @@ impl Txn {
             self.remove(&BYTES_BY_STATE, &byte_index(old.state, object))?;
             self.count_in(BYTE_COUNTS + old.state.code(), -1)?;
         }
-        let since_ms = old.filter(|old| old.state == state).map_or(now_ms, |old| old.since_ms);
+        let same = old.filter(|old| old.state == state);
+        let since_ms = same.map_or(now_ms, |old| old.since_ms);
         self.put(
             &BYTES,
             object.as_bytes(),
@@ -168,6 +175,7 @@ impl Txn {
                 code: state.code().into(),
                 since_ms,
                 size,
+                verified_ms: same.and_then(|old| old.verified_ms),
             }),
         )?;
         self.put(&BYTES_BY_STATE, &byte_index(state, object), &[])?;
@@ -269,6 +277,7 @@ pub(crate) fn byte_status(rows: &(impl Rows + ?Sized), object: &StorageId) -> Re
         state,
         since_ms: row.since_ms,
         size: row.size,
+        verified_ms: row.verified_ms,
     }))
 }
 

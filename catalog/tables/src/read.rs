@@ -7,6 +7,7 @@ use std::{
 };
 
 use sovm_object::{
+    domain_digest::domain_digest,
     entry::EntryKind,
     hlc::Hlc,
     id::{DomainId, InviteId, KekGeneration, KekId, ManifestHash, MeshId, RecordId, SiteId, StorageId, TableId},
@@ -23,7 +24,7 @@ use sovm_object::{
 use crate::{
     admit::{Alarm, alarms, seal_value},
     authority, body,
-    digest::{DomainDigest, digest_of},
+    digest::DomainDigest,
     local::{
         self, BYTE_COUNTS, ByteStatus, Collection, Held, HolderRow, Invite, OutboxItem, Receipt, Refusal, Unpublished,
         by_site,
@@ -289,6 +290,11 @@ pub trait Read: Rows {
         view::objects(self, table, ring)
     }
 
+    /// Plain files granted in a domain. `ring` is the domain's ring.
+    fn files(&self, domain: &DomainId, ring: &KekRing) -> Result<Vec<ObjectView>, StoreError> {
+        view::files(self, domain, ring)
+    }
+
     /// Everything known of one object, one view for each table and kind it is claimed for.
     fn object(&self, storage_id: &StorageId, ring: &KekRing) -> Result<Vec<ObjectView>, StoreError> {
         view::object(self, storage_id, ring)
@@ -414,7 +420,11 @@ pub trait Read: Rows {
 
     /// The digest of what this node accepts in a domain, with the mesh's own records.
     fn domain_digest(&self, domain: &DomainId) -> Result<DomainDigest, StoreError> {
-        Ok(digest_of(&domain_ids(self, domain, EntryState::is_accepted)?))
+        let ids = domain_ids(self, domain, EntryState::is_accepted)?;
+        Ok(DomainDigest {
+            records: ids.len() as u64,
+            digest: domain_digest(ids),
+        })
     }
 
     // Bytes.
@@ -523,6 +533,11 @@ pub trait Read: Rows {
     /// A setting of this node.
     fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         tagged::get(self, &META, name.as_bytes())
+    }
+
+    /// What this node calls its files, by object.
+    fn labels(&self) -> Result<Vec<(StorageId, String)>, StoreError> {
+        local::labels(self)
     }
 
     /// A reserved number.

@@ -17,8 +17,8 @@ use crate::{
     state::{BadBytes, ByteState, EntryState, QuarantineReason},
     store::{
         StoreError,
-        rows::{Key, record_at_end},
-        tables::{BY_MANIFEST, BY_OBJECT, BY_TABLE, HOLDERS, Rows},
+        rows::{Key, Scope, record_at_end},
+        tables::{BY_MANIFEST, BY_OBJECT, BY_SCOPE, BY_TABLE, HOLDERS, Rows},
     },
 };
 
@@ -285,6 +285,28 @@ pub(crate) fn objects(
         .collect()
 }
 
+/// Plain files of a domain. They have no table; where they belong is what their grants say, and a manifest is indexed under
+/// each domain it travelled in.
+pub(crate) fn files(
+    rows: &(impl Rows + ?Sized),
+    domain: &DomainId,
+    ring: &KekRing,
+) -> Result<Vec<ObjectView>, StoreError> {
+    let mut claims = Claims::new();
+    let prefix = Key::new().scope(Scope::Domain(*domain)).kind(EntryKind::Manifest);
+    for key in rows.keys(&BY_SCOPE, &prefix, usize::MAX)? {
+        let id = record_at_end(&BY_SCOPE, &key)?;
+        let manifest = body::cached_manifest(rows, &id)?;
+        if manifest.kind == ObjectKind::File {
+            claim(rows, &id, &mut claims)?;
+        }
+    }
+    claims
+        .into_iter()
+        .map(|((kind, storage_id), claims)| object_of(rows, kind, storage_id, claims, ring))
+        .collect()
+}
+
 /// Everything known about one object, one view for each table and kind it is claimed for (SOP-162).
 pub(crate) fn object(
     rows: &(impl Rows + ?Sized),
@@ -515,3 +537,6 @@ pub(crate) fn grants_of_manifest(
         .map(|key| record_at_end(&BY_MANIFEST, key))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,15 @@ pub enum Request {
         /// Storage id or a unique beginning of it.
         id: String,
     },
+    /// The signed records of one object, byte for byte.
+    ObjectRaw {
+        /// Storage id or a unique beginning of it.
+        id: String,
+    },
+    /// Publishes plain files, or standard input as one.
+    ObjectPut(PutRequest),
+    /// The content of a plain file; it goes to the exchange's row sink as one binary column.
+    ObjectGet(GetRequest),
     /// Reads objects in full and compares every byte, tag and figure.
     ObjectVerify {
         /// Storage ids or unique beginnings; empty means all that are here.
@@ -162,6 +171,9 @@ impl Request {
             Self::Sql(_) => "sql",
             Self::ObjectList { .. } => "object list",
             Self::ObjectShow { .. } => "object show",
+            Self::ObjectRaw { .. } => "object show --raw",
+            Self::ObjectPut(_) => "object put",
+            Self::ObjectGet(_) => "object get",
             Self::ObjectVerify { .. } => "object verify",
             Self::Gc(_) => "gc",
             Self::Doctor { .. } => "doctor",
@@ -374,6 +386,38 @@ pub struct GcRequest {
     pub after_secs: Option<u64>,
     /// Remove even more than a quarter of all bytes here.
     pub allow_large: bool,
+}
+
+/// Plain files to be published.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutRequest {
+    /// Absolute paths; empty means the exchange's input.
+    pub files: Vec<PathBuf>,
+    /// Domain whose members can read them; `None` means `main`.
+    pub domain: Option<String>,
+    /// What this node calls the one file; `None` means its own name.
+    pub name: Option<String>,
+}
+
+/// A plain file to be given out.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetRequest {
+    /// Storage id, a unique beginning of it, or this node's name for it.
+    pub id: String,
+    /// Only these bytes; `None` means all.
+    pub range: Option<ByteRange>,
+}
+
+/// Some bytes of a content.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByteRange {
+    /// The first byte, counted from 0.
+    pub first: u64,
+    /// The last byte, included; `None` means to the end.
+    pub last: Option<u64>,
 }
 
 /// One statement to be run.

@@ -61,6 +61,12 @@ pub enum Response {
     ObjectList(ObjectListReport),
     /// `object show`
     ObjectShow(Box<ObjectReport>),
+    /// `object show --raw`
+    ObjectRaw(ObjectRawReport),
+    /// `object put`
+    ObjectPut(PutReport),
+    /// `object get`
+    ObjectGet(GetReport),
     /// `object verify`
     ObjectVerify(VerifyReport),
     /// `gc`

@@ -78,7 +78,7 @@ impl Bench {
             name: Some("bench".to_owned()),
         };
         Engine.init(&home, init).await?;
-        let node = Node::open(&home, unlock(), OpenOptions { network: false }).await?;
+        let node = Node::open(&home, unlock(), OpenOptions::default()).await?;
         Ok(Self {
             options,
             node: Some(node),
@@ -350,7 +350,7 @@ impl Bench {
         self.close().await;
         let home = Home::at(&self.home);
         let unlock = Unlock::KeyFile(dir.join("key"));
-        self.node = Some(Node::open(&home, unlock, OpenOptions { network: false }).await?);
+        self.node = Some(Node::open(&home, unlock, OpenOptions::default()).await?);
         Ok(())
     }
 

@@ -64,6 +64,9 @@ fn render(report: &DrillReport, output: &Output) -> Result<(), ApiError> {
                 table.table, table.rows_restored, table.rows_here
             ))?;
         }
+        if domain.files > 0 {
+            output.line(format!("  files: {} restored", domain.files))?;
+        }
         for id in &domain.missing {
             output.line(format!("  missing {id}"))?;
         }

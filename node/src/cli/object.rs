@@ -1,5 +1,11 @@
 //! `sovm object`.
 
+mod get;
+mod put;
+mod raw;
+
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::{
@@ -14,7 +20,7 @@ use crate::{
     output::{Output, TextTable},
 };
 
-/// Look at encrypted objects: list, show, verify, dump
+/// Work with encrypted objects: put and get files, list, show, verify, dump
 #[derive(Args, Debug)]
 pub(super) struct ObjectArgs {
     #[command(subcommand)]
@@ -23,6 +29,8 @@ pub(super) struct ObjectArgs {
 
 #[derive(Debug, Subcommand)]
 enum ObjectCommand {
+    Put(put::PutArgs),
+    Get(get::GetArgs),
     /// List the objects this node knows
     List {
         /// Only those of this table
@@ -33,6 +41,9 @@ enum ObjectCommand {
     Show {
         /// Storage id or a unique beginning of it
         id: String,
+        /// Write its signed manifest and access records, byte for byte, into this directory
+        #[arg(long, value_name = "DIR")]
+        raw: Option<PathBuf>,
     },
     /// Read objects in full, and compare every byte with the storage id, every tag and every stated figure
     Verify {
@@ -63,8 +74,11 @@ enum ObjectCommand {
 impl ObjectArgs {
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
         match self.command {
+            ObjectCommand::Put(args) => args.run(context).await,
+            ObjectCommand::Get(args) => args.run(context).await,
             ObjectCommand::List { table } => list(context, table).await,
-            ObjectCommand::Show { id } => {
+            ObjectCommand::Show { id, raw: Some(dir) } => raw::run(context, id, &dir).await,
+            ObjectCommand::Show { id, raw: None } => {
                 let report = expect!(context.call(Request::ObjectShow { id }).await?, ObjectShow);
                 let lines = describe(&report, now_ms());
                 context.show(&Response::ObjectShow(report), |output| output.line(lines.join("\n")))
@@ -105,12 +119,12 @@ impl ObjectArgs {
 
 async fn list(context: &Context<'_>, table: Option<String>) -> Result<u8, ApiError> {
     let report = expect!(context.call(Request::ObjectList { table }).await?, ObjectList);
-    let mut text = TextTable::new(&["object", "kind", "table", "state", ">rows stated", ">size", "made"]);
+    let mut text = TextTable::new(&["object", "kind", "name", "state", ">rows stated", ">size", "made"]);
     for object in &report.objects {
         text.row([
             object.storage_id.chars().take(10).collect(),
             object.kind.clone().unwrap_or_default(),
-            object.table.clone().unwrap_or_default(),
+            object.table.clone().or_else(|| object.name.clone()).unwrap_or_default(),
             object.state.word().to_owned(),
             object.rows_stated.map(|rows| rows.to_string()).unwrap_or_default(),
             object.size_bytes.map(format_bytes).unwrap_or_default(),
@@ -140,8 +154,13 @@ fn describe(report: &ObjectReport, now_ms: u64) -> Vec<String> {
     add("why", report.reason.clone());
     add("kind", summary.kind.clone());
     add("table", summary.table.clone());
+    add(
+        "name",
+        summary.name.clone().map(|name| format!("{name}, on this device")),
+    );
     add("rows stated", summary.rows_stated.map(|rows| rows.to_string()));
     add("size", summary.size_bytes.map(|bytes| format!("{bytes} bytes, padded")));
+    add("content", report.content_bytes.map(|bytes| format!("{bytes} bytes")));
     add("unpadded", report.exact_bytes.map(|bytes| format!("{bytes} bytes")));
     add("made", summary.created_ms.map(|at| when(at, now_ms)));
     add("producer", report.producer.clone());

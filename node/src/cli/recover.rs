@@ -39,6 +39,12 @@ pub(super) struct RecoverArgs {
     /// Open the new node with this file instead of a passphrase; made with mode 0600 when it does not exist
     #[arg(long, value_name = "PATH")]
     key_file: Option<PathBuf>,
+    /// When the newest checkpoint is missing or damaged, recover the older state before it
+    #[arg(long)]
+    accept_older: bool,
+    /// Trust the newest root of this domain although the chain from the page's root to it has a gap
+    #[arg(long)]
+    trust_ring: bool,
 }
 
 impl RecoverArgs {
@@ -72,6 +78,8 @@ impl RecoverArgs {
             kit,
             from: self.from,
             name: self.name,
+            accept_older: self.accept_older,
+            trust_ring: self.trust_ring,
         };
         let report = context
             .backend

@@ -64,6 +64,12 @@ fn commands_of_the_design_parse() {
         "ingest t a.csv b.csv --null NA --format csv",
         "ingest t -",
         "sql select --format parquet --explain --allow-incomplete --memory 512MiB",
+        "object put a.txt b.txt --domain d",
+        "object put - --name n",
+        "object get ab -o f --range 0-99",
+        "object get n --range 5- --output -",
+        "object show ab --raw dir",
+        "recover --kit page.txt --accept-older --trust-ring",
         "object list --table t",
         "object show ab",
         "object verify",
@@ -93,6 +99,8 @@ fn commands_of_the_design_parse() {
         "invite list --role admin",
         "object hexdump ab --length 9999999",
         "gc --after 7",
+        "object put",
+        "object get ab --range 9-8",
     ] {
         let words = std::iter::once("sovm").chain(line.split(' ').filter(|word| !word.is_empty()));
         assert!(Cli::try_parse_from(words).is_err(), "{line}");
@@ -156,6 +164,7 @@ fn waiting_list() -> Response {
             storage_id: "ab".repeat(32),
             kind: Some("data".into()),
             table: Some("weather".into()),
+            name: None,
             state: ObjectState::PendingBytes,
             size_bytes: None,
             rows_stated: Some(7),
@@ -170,7 +179,7 @@ async fn strict_turns_pending_into_20() {
     let (code, stdout, _) = run_with("object list", Ok(waiting_list())).await;
     assert_eq!(code, Ok(0));
     insta::assert_snapshot!(stdout.text(), @r"
-    object      kind  table    state          rows stated  size  made
+    object      kind  name     state          rows stated  size  made
     ----------  ----  -------  -------------  -----------  ----  ----
     ababababab  data  weather  pending bytes            7
     ");

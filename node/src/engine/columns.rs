@@ -25,7 +25,7 @@ impl Core {
         let change = plan(&view, &request.change)?;
         let kek = self.current_kek(&table.domain_id)?;
         let (joins, heads) = self.join_heads(table, view.columns.heads.clone(), MAX_PARENTS)?;
-        let op = self.sign_op(table, &view.columns, heads, change)?;
+        let op = self.sign_table_op(table, &view.columns, heads, change)?;
         let mut txn = self.catalog.begin()?;
         for entry in joins.iter().chain([&op]) {
             txn.admit(entry.clone(), Some(kek), self.now_ms())?;
@@ -42,7 +42,7 @@ impl Core {
     }
 
     /// Signs a change made with knowledge of `parents`.
-    fn sign_op(
+    fn sign_table_op(
         &self,
         table: &TableGenesis,
         columns: &TableColumns,

@@ -1,8 +1,11 @@
 //! Looking at single objects: list, show, verify, hexdump, key.
 
+use std::collections::BTreeMap;
+
 use sovm_catalog::{BadBytes, ByteEvent, ByteState, ObjectView, Read as _, Snapshot};
 use sovm_mesh::net::store::Holding;
 use sovm_object::{
+    blob::stated_content_len,
     hlc::Hlc,
     id::StorageId,
     kek::KekRing,
@@ -12,7 +15,7 @@ use sovm_object::{
     verified::{ReadError, VerifiedRead},
 };
 
-use super::{core::Core, source::describe};
+use super::{core::Core, files::verify_blob, source::describe};
 use crate::{
     api::{
         ColumnBounds, HexdumpReport, ObjectKeyReport, ObjectListReport, ObjectReport, ObjectState, ObjectSummary,
@@ -55,7 +58,11 @@ impl Core {
             None => self.all_objects(&snapshot)?,
         };
         let mut known: std::collections::BTreeSet<StorageId> = objects.iter().map(|object| object.storage_id).collect();
-        let mut summaries: Vec<_> = objects.iter().map(summary).collect();
+        let labels: BTreeMap<StorageId, String> = snapshot.labels()?.into_iter().collect();
+        let mut summaries: Vec<_> = objects
+            .iter()
+            .map(|object| summary(object, labels.get(&object.storage_id)))
+            .collect();
         if table.is_none() {
             // Checkpoints, roots, and on a blind replica everything: bytes that no table here names.
             for held in self.blobs.list().await? {
@@ -80,6 +87,7 @@ impl Core {
             storage_id: held.id().to_string(),
             kind,
             table: None,
+            name: None,
             state: ObjectState::Held,
             size_bytes: Some(held.size()),
             rows_stated: None,
@@ -112,7 +120,7 @@ impl Core {
     }
 
     /// The view of an object that a table of this node names.
-    fn object_view(&self, snapshot: &Snapshot, id: &StorageId) -> Result<Option<ObjectView>, ApiError> {
+    pub(super) fn object_view(&self, snapshot: &Snapshot, id: &StorageId) -> Result<Option<ObjectView>, ApiError> {
         let keys = self.keys();
         let mut best = None;
         for domain in snapshot.domains()? {
@@ -145,10 +153,11 @@ impl Core {
                 generation: None,
                 key_ref: None,
                 exact_bytes: None,
+                content_bytes: None,
                 partition: Default::default(),
                 statistics: Vec::new(),
                 access_records: 0,
-                verified_whole_ms: None,
+                verified_whole_ms: snapshot.byte_status(&id)?.and_then(|status| status.verified_ms),
                 reason: None,
             });
         };
@@ -186,18 +195,23 @@ impl Core {
             }
         }
         let (_, reason, _) = describe(&view.state);
+        let label = snapshot.labels()?.into_iter().find(|label| label.0 == id);
         Ok(ObjectReport {
-            summary: summary(&view),
+            summary: summary(&view, label.as_ref().map(|label| &label.1)),
             manifest: Some(hash.to_string()),
             producer: Some(manifest.producer.to_string()),
             domain: domain.map(|domain| domain.genesis.name),
             generation: first.map(|grant| grant.kek_generation),
             key_ref: Some(manifest.key_ref.to_string()),
             exact_bytes: Some(manifest.exact_byte_size),
+            content_bytes: match view.kind {
+                ObjectKind::File => stated_content_len(manifest.exact_byte_size),
+                _ => None,
+            },
             partition: manifest.partition_values.clone().unwrap_or_default().0,
             statistics,
             access_records: grants.len() as u64,
-            verified_whole_ms: None,
+            verified_whole_ms: view.bytes.and_then(|bytes| bytes.verified_ms),
             reason: (!reason.is_empty()).then_some(reason),
         })
     }
@@ -277,11 +291,16 @@ impl Core {
             objects: Vec::new(),
             bytes: 0,
         };
+        let mut walked = Vec::new();
         for id in wanted {
             let result = self.verify_object(id).await?;
+            if result.bytes > 0 {
+                walked.push(id);
+            }
             report.bytes += result.bytes;
             report.objects.push(result);
         }
+        self.note_verified(&walked)?;
         Ok(report)
     }
 
@@ -319,9 +338,6 @@ impl Core {
         let Some((_, manifest)) = view.manifests.first() else {
             return Ok(result);
         };
-        if manifest.profile != Profile::Pme1 {
-            return Ok(result);
-        }
         let dek = match self.find_dek(&id) {
             Ok(dek) => dek,
             Err(error) => {
@@ -331,7 +347,13 @@ impl Core {
                 return Ok(result);
             }
         };
-        match self.verify_rows(id, &dek, manifest).await {
+        let opened = match manifest.profile {
+            Profile::Pme1 => self.verify_rows(id, &dek, manifest).await,
+            Profile::Blob1 => verify_blob(&self.blobs, id, &dek, manifest)
+                .await
+                .map_err(|error| super::convert::chain(&error)),
+        };
+        match opened {
             Ok(findings) => result.findings.extend(findings),
             Err(error) => {
                 result.findings.push(error);
@@ -339,6 +361,21 @@ impl Core {
             }
         }
         Ok(result)
+    }
+
+    /// Nothing but a walk over all bytes says "verified whole" (SOP-104, SOP-105). One step for all: each step waits for the
+    /// disk. What a walk found bad has its state moved by now, and gets no note.
+    fn note_verified(&self, walked: &[StorageId]) -> Result<(), ApiError> {
+        let now_ms = self.now_ms();
+        let mut txn = self.catalog.begin()?;
+        let mut noted = false;
+        for id in walked {
+            noted |= txn.note_verified_whole(id, now_ms)?;
+        }
+        if noted {
+            self.save(txn)?;
+        }
+        Ok(())
     }
 
     /// Decrypts and decodes every row and compares what manifest and footer state.
@@ -384,7 +421,7 @@ impl Core {
     }
 }
 
-fn summary(view: &ObjectView) -> ObjectSummary {
+fn summary(view: &ObjectView, label: Option<&String>) -> ObjectSummary {
     let (state, ..) = describe(&view.state);
     let manifest = view.manifests.first().map(|(_, manifest)| manifest);
     let table = manifest.and_then(|manifest| {
@@ -398,12 +435,15 @@ fn summary(view: &ObjectView) -> ObjectSummary {
         storage_id: view.storage_id.to_string(),
         kind: Some(kind_word(view.kind).to_owned()),
         table,
+        name: label.cloned(),
         state,
         size_bytes: view
             .bytes
             .filter(|bytes| bytes.state == ByteState::Available)
             .map(|bytes| bytes.size),
-        rows_stated: manifest.map(|manifest| manifest.row_count),
+        rows_stated: manifest
+            .filter(|manifest| manifest.profile == Profile::Pme1)
+            .map(|manifest| manifest.row_count),
         created_ms: manifest.map(|manifest| Hlc::millis(manifest.created_hlc)),
     }
 }

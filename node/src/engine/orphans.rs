@@ -265,7 +265,9 @@ impl Core {
                 self.check_collection(&plan)?;
             }
             self.note_found(&plan)?;
-            let removed = self.carry_out(&plan.condemned, after_ms, request.allow_large).await?;
+            let removed = self
+                .collect_planned(&plan.condemned, after_ms, request.allow_large)
+                .await?;
             plan.condemned.retain(|orphan| removed.contains(&orphan.id));
         }
         Ok(GcReport {
@@ -331,7 +333,7 @@ impl Core {
     }
 
     /// Removes orphans; gives those whose bytes are gone. Whatever is interrupted here goes on at the next collection.
-    async fn carry_out(
+    async fn collect_planned(
         &self,
         condemned: &[Orphan],
         after_ms: u64,

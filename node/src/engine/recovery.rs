@@ -1,6 +1,7 @@
 //! Kits, checkpoints, recovery and drills (DESIGN §9): the steps are `sovm_recovery`'s, the bytes and signatures this node's.
 
 mod drill;
+mod drill_files;
 mod restore;
 mod source;
 

@@ -102,7 +102,7 @@ impl Core {
         })
     }
 
-    /// Every object of every table this node knows.
+    /// Every object of every table and every plain file this node knows.
     pub(super) fn all_objects(&self, snapshot: &Snapshot) -> Result<Vec<ObjectView>, ApiError> {
         let none = KekRing::default();
         let keys = self.keys();
@@ -110,6 +110,11 @@ impl Core {
         for table in snapshot.tables()? {
             let ring = keys.domain(&table.genesis.domain_id).map(|keys| &keys.ring);
             objects.extend(snapshot.objects(&table.genesis.table_id, ring.unwrap_or(&none))?);
+        }
+        for domain in snapshot.domains()? {
+            let domain = domain.genesis.domain_id;
+            let ring = keys.domain(&domain).map(|keys| &keys.ring);
+            objects.extend(snapshot.files(&domain, ring.unwrap_or(&none))?);
         }
         Ok(objects)
     }

@@ -130,16 +130,7 @@ impl TableSource for QueryTable {
     }
 
     fn report(&self, id: StorageId, fault: &ObjectFault) {
-        let event = match fault {
-            ObjectFault::BytesGone => ByteEvent::Missing,
-            ObjectFault::HashMismatch => ByteEvent::Bad(BadBytes::HashMismatch),
-            ObjectFault::KeyMismatch | ObjectFault::Malformed | ObjectFault::Inconsistent => {
-                ByteEvent::Bad(BadBytes::NotAsDescribed)
-            }
-        };
-        if self.core.note_bytes(&id, event, None).is_err() {
-            tracing::warn!(object = %id.fmt_short(), "a damaged object could not be set aside");
-        }
+        self.core.report_fault(&id, fault);
     }
 }
 
@@ -201,6 +192,20 @@ impl Core {
         let objects: Arc<[ScanObject]> = scan.collect();
         self.scans.keep(commits, table, keks, &objects);
         Ok(objects)
+    }
+
+    /// Sets aside an object that a read found to be bad.
+    pub(super) fn report_fault(&self, id: &StorageId, fault: &ObjectFault) {
+        let event = match fault {
+            ObjectFault::BytesGone => ByteEvent::Missing,
+            ObjectFault::HashMismatch => ByteEvent::Bad(BadBytes::HashMismatch),
+            ObjectFault::KeyMismatch | ObjectFault::Malformed | ObjectFault::Inconsistent => {
+                ByteEvent::Bad(BadBytes::NotAsDescribed)
+            }
+        };
+        if self.note_bytes(id, event, None).is_err() {
+            tracing::warn!(object = %id.fmt_short(), "a damaged object could not be set aside");
+        }
     }
 
     /// Records what happened to an object's bytes.

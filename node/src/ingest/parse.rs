@@ -248,7 +248,7 @@ pub(super) fn decimal(text: &str, precision: u8, scale: u8) -> Result<i128, Misf
 }
 
 /// Sixteen bytes in hex, with or without the usual hyphens or braces.
-pub(super) fn uuid(text: &str) -> Option<[u8; 16]> {
+pub(crate) fn uuid(text: &str) -> Option<[u8; 16]> {
     let text = text
         .strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'))

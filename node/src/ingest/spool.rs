@@ -19,7 +19,7 @@ const CHUNK: usize = 65_536;
 const TAG: usize = 16;
 
 /// A filled spool.
-pub(super) struct Spool {
+pub(crate) struct Spool {
     file: File,
     key: LessSafeKey,
     len: u64,
@@ -28,7 +28,7 @@ pub(super) struct Spool {
 impl Spool {
     /// Drains `input` into a fresh spool in `dir`. Errors of reading and of writing stay apart, since they are about
     /// different things for a person.
-    pub(super) fn fill(dir: &Path, input: &mut dyn Read) -> Result<Self, SpoolError> {
+    pub(crate) fn fill(dir: &Path, input: &mut dyn Read) -> Result<Self, SpoolError> {
         let mut secret = Zeroizing::new([0; 32]);
         rand::rng().fill_bytes(&mut *secret);
         let key = UnboundKey::new(&AES_256_GCM, &*secret).expect("the key has the length of an AES-256 key");
@@ -60,7 +60,7 @@ impl Spool {
     }
 
     /// Bytes that were spooled.
-    pub(super) const fn len(&self) -> u64 {
+    pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
@@ -86,7 +86,7 @@ impl Spool {
 
 /// Which side of the spool failed.
 #[derive(Debug)]
-pub(super) enum SpoolError {
+pub(crate) enum SpoolError {
     Read(io::Error),
     Write(io::Error),
 }
@@ -98,7 +98,7 @@ fn nonce(index: u64) -> Nonce {
 }
 
 /// One reader of a spool; many may read at once.
-pub(super) struct SpoolReader {
+pub(crate) struct SpoolReader {
     spool: Arc<Spool>,
     position: u64,
     chunk: Zeroizing<Vec<u8>>,
@@ -106,7 +106,7 @@ pub(super) struct SpoolReader {
 }
 
 impl SpoolReader {
-    pub(super) fn new(spool: Arc<Spool>) -> Self {
+    pub(crate) fn new(spool: Arc<Spool>) -> Self {
         Self {
             spool,
             position: 0,

@@ -11,7 +11,7 @@ use arrow::{
 use async_trait::async_trait;
 use parquet::arrow::ArrowWriter;
 
-use super::{Output, TextTable};
+use super::{Output, TextTable, uuid::shown};
 use crate::{
     api::{Response, RowSink},
     error::{ApiError, ErrorKind},
@@ -203,7 +203,7 @@ impl State {
         match &mut self.writer {
             Writer::Idle => return Err(ApiError::bug("rows came before their columns")),
             Writer::Table { table, heading_done } => {
-                add_rows(table, batch)?;
+                add_rows(table, &shown(batch).map_err(encode)?)?;
                 if table.len() >= TABLE_SETTLES_AT {
                     let heading = if std::mem::replace(heading_done, true) {
                         String::new()
@@ -218,9 +218,9 @@ impl State {
                         .extend([heading, rows].concat().into_bytes());
                 }
             }
-            Writer::Csv(writer) => writer.write(batch).map_err(encode)?,
-            Writer::Json(writer) => writer.write(batch).map_err(encode)?,
-            Writer::Collect(writer) => writer.write(batch).map_err(encode)?,
+            Writer::Csv(writer) => writer.write(&shown(batch).map_err(encode)?).map_err(encode)?,
+            Writer::Json(writer) => writer.write(&shown(batch).map_err(encode)?).map_err(encode)?,
+            Writer::Collect(writer) => writer.write(&shown(batch).map_err(encode)?).map_err(encode)?,
             Writer::Arrow(writer) => writer.write(batch).map_err(encode)?,
             Writer::Parquet(writer) => writer.write(batch).map_err(encode)?,
         }

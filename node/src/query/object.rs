@@ -134,6 +134,7 @@ impl OpenObject {
             .saturating_add(FOOTER_GUESS_BYTES);
         let mut footer = Footer::open(&source, id, &dek, OpenOptions { tail_len }).await?;
         Counters::add(&wanted.counters.objects_opened, 1);
+        Counters::add(&wanted.counters.bytes_decrypted, footer.bytes_decrypted());
 
         let claimed = (0..footer.row_groups())
             .map(|group| footer.claimed_rows(group))
@@ -197,7 +198,7 @@ impl OpenObject {
             },
         )?;
         Counters::add(&wanted.counters.row_groups_read, 1);
-        Counters::add(&wanted.counters.bytes_decrypted, plan.len());
+        Counters::add(&wanted.counters.bytes_decrypted, batches.bytes_decrypted());
         Ok(Rows {
             batches,
             foreign: self.foreign.clone(),

@@ -21,7 +21,7 @@ use datafusion::{
 };
 use futures::StreamExt as _;
 
-use super::{counters::Counters, errors, provider::Provider, scan::external, source::Tables, statement, views};
+use super::{counters::Counters, errors, provider::Provider, scan::external, source::Tables, statement, uuid, views};
 use crate::{
     api::{Coverage, RowSink, SqlColumn, SqlExplain, SqlReport, SqlRequest, WaitingObject},
     error::ApiError,
@@ -84,6 +84,7 @@ pub async fn run(
     let state = context.state();
     statement::check_tables(&state, &parsed, tables.as_ref())?;
     let plan = state.statement_to_plan(parsed).await.map_err(translate)?;
+    let plan = uuid::read_in_lists(plan).map_err(translate)?;
     // The second look: whatever the statement looked like, the plan may only read.
     SQLOptions::new()
         .with_allow_ddl(false)
@@ -153,6 +154,7 @@ fn context(tables: Arc<dyn Tables>, shared: Arc<Shared>, memory_bytes: u64) -> D
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
+        .with_expr_planners(vec![Arc::new(uuid::UuidLiterals)])
         .with_default_features()
         .build();
     let context = SessionContext::new_with_state(state);

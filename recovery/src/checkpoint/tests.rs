@@ -277,13 +277,3 @@ fn a_parts_grant_must_be_for_it() {
     assert!(part_access(&good, &mesh, &DomainId::from_bytes([9; 32])).is_err());
     assert!(part_access(&good, &mesh, &domain).is_ok());
 }
-
-/// DESIGN §16.8: the digest is a function of the set.
-#[test]
-fn the_digest_ignores_order_and_repeats() {
-    let id = |n: u8| RecordId::from_bytes([n; 32]);
-    let digest = domain_digest([id(1), id(2), id(3)]);
-    assert_eq!(digest, domain_digest([id(3), id(1), id(2), id(1)]));
-    assert_ne!(digest, domain_digest([id(1), id(2)]));
-    assert_eq!(domain_digest([]), *blake3::hash(b"").as_bytes());
-}

@@ -49,7 +49,7 @@ pub struct RootRef {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "recovery root {} (number {}) does not follow from root {} (number {}), which this node holds; nothing was changed. \
-     To go back to the older one on purpose, say --accept-older",
+     To go back to an older state on purpose, recover it into an empty home: sovm recover --accept-older",
     offered.0.fmt_short(), offered.1, held.0.fmt_short(), held.1
 )]
 pub struct RootBackwards {

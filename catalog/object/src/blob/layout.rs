@@ -34,6 +34,14 @@ pub fn unpadded_len(content_len: u64) -> Option<u64> {
     Some(inner + TAG * inner.div_ceil(CHUNK_BYTES) + TRAILER).filter(|total| *total <= MAX_TOTAL)
 }
 
+/// Length of the content of an object whose manifest states this unpadded length; `None` when no content has it.
+pub fn stated_content_len(exact_byte_size: u64) -> Option<u64> {
+    let body = exact_byte_size.checked_sub(TRAILER)?;
+    let inner = body.checked_sub(TAG.checked_mul(body.div_ceil(SEALED_CHUNK))?)?;
+    let content_len = inner.checked_sub(LENGTH_FIELD)?;
+    (unpadded_len(content_len) == Some(exact_byte_size)).then_some(content_len)
+}
+
 impl Layout {
     /// The layout in which `content_len` bytes are sealed; `None` when they are too many.
     pub fn for_content(content_len: u64) -> Option<Self> {
@@ -161,6 +169,21 @@ mod tests {
     fn capacity_never_falls() {
         let capacities = (MIN_TOTAL..400_000).map(|total| Layout::of_total(total).unwrap().capacity());
         assert!(capacities.is_sorted());
+    }
+
+    /// Every unpadded length leads back to its content, and lengths between two contents lead nowhere.
+    #[test]
+    fn stated_lengths_lead_back() {
+        let mut last = 0;
+        for content_len in (0..200_000).chain([u64::from(u32::MAX), (1 << 38) + 7]) {
+            let exact = unpadded_len(content_len).unwrap();
+            assert_eq!(stated_content_len(exact), Some(content_len));
+            if content_len < 200_000 {
+                assert!((last + 1..exact).all(|between| stated_content_len(between).is_none()));
+                last = exact;
+            }
+        }
+        assert_eq!(stated_content_len(u64::MAX), None);
     }
 
     proptest! {

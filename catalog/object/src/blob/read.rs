@@ -209,6 +209,49 @@ impl Blob {
         Ok(inner)
     }
 
+    /// Number of chunks, at least one.
+    pub const fn chunks(&self) -> u64 {
+        self.layout.chunks()
+    }
+
+    /// Reads whole chunks from a store and gives what they hold of the content. What follows the content must be zero, so
+    /// reading all chunks run by run is the same check as [`open`], in the memory of one run.
+    pub async fn read_chunks(
+        &self,
+        store: &impl VerifiedRead,
+        chunks: Range<u64>,
+    ) -> Result<Zeroizing<Vec<u8>>, OpenBlobError> {
+        if chunks.is_empty() || chunks.end > self.layout.chunks() {
+            return Ok(Zeroizing::new(Vec::new()));
+        }
+        let object = self.layout.chunk(chunks.start).start..self.layout.chunk(chunks.end - 1).end;
+        let parts = store.read(self.id, std::slice::from_ref(&object)).await?;
+        let wrong = || OpenBlobError::WrongPart {
+            start: object.start,
+            end: object.end,
+        };
+        let bytes = parts.first().filter(|bytes| bytes.storage_id() == self.id);
+        self.open_chunks(chunks, bytes.ok_or_else(wrong)?)
+    }
+
+    fn open_chunks(&self, chunks: Range<u64>, bytes: &VerifiedBytes) -> Result<Zeroizing<Vec<u8>>, OpenBlobError> {
+        let mut inner = Zeroizing::new(Vec::with_capacity(bytes.len()));
+        for index in chunks.clone() {
+            let sealed = part(bytes, self.layout.chunk(index))?;
+            open_chunk(&self.key, &self.layout, index, sealed, &mut inner)?;
+        }
+        // Where length field and content end, as places in `inner`.
+        let begins = chunks.start * CHUNK_BYTES;
+        let place = |at: u64| at.saturating_sub(begins).min(inner.len() as u64) as usize;
+        let (from, to) = (place(LENGTH_FIELD), place(LENGTH_FIELD + self.content_len));
+        if inner[to..].iter().any(|byte| *byte != 0) {
+            return Err(OpenBlobError::Padding);
+        }
+        inner.truncate(to);
+        inner.drain(..from.min(to));
+        Ok(inner)
+    }
+
     /// Reads a range of the content from a store.
     pub async fn read(
         &self,
@@ -501,6 +544,23 @@ mod tests {
         }
     }
 
+    /// A run that lies wholly in the padding is checked like any other.
+    #[test]
+    fn runs_of_chunks_check_the_padding() {
+        let total = 20 + 3 * 65_552;
+        let mut inner = vec![0; Layout::of_total(total).unwrap().inner_len() as usize];
+        inner[..8].copy_from_slice(&10_u64.to_le_bytes());
+        inner[150_000] = 1;
+        let (id, object) = store(forge(total, &inner, true));
+        let opened = ready(Blob::open(&object, id, &dek())).unwrap();
+        assert_eq!(*ready(opened.read_chunks(&object, 0..2)).unwrap(), [0; 10]);
+        for chunks in [2..3, 1..3, 0..3] {
+            let error = ready(opened.read_chunks(&object, chunks)).unwrap_err();
+            assert!(matches!(error, OpenBlobError::Padding));
+        }
+        assert!(ready(opened.read_chunks(&object, 3..4)).unwrap().is_empty());
+    }
+
     #[test]
     fn appended_and_missing_bytes_are_refused() {
         let blob = sealed(100).bytes;
@@ -595,6 +655,20 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Runs of chunks give the whole content, and find what stands in the padding.
+        #[test]
+        fn runs_of_chunks_are_the_whole(len in 0_usize..300_000, run in 1_u64..4) {
+            let blob = sealed(len);
+            let (id, object) = store(blob.bytes);
+            let opened = ready(Blob::open(&object, id, &dek())).unwrap();
+            let mut read = Vec::new();
+            for start in (0..opened.chunks()).step_by(run as usize) {
+                let chunks = start..opened.chunks().min(start + run);
+                read.extend_from_slice(&ready(opened.read_chunks(&object, chunks)).unwrap());
+            }
+            prop_assert_eq!(read, content(len));
+        }
 
         #[test]
         fn whole_and_range_reads_agree(len in 0_usize..200_000, a in any::<prop::sample::Index>(), b in any::<prop::sample::Index>()) {

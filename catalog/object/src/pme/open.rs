@@ -150,6 +150,7 @@ pub struct Footer {
     pub(super) by_start: Vec<usize>,
     pub(super) facts: Facts,
     pub(super) crypto: CryptoMetadata,
+    plain_len: u64,
 }
 
 impl Footer {
@@ -257,6 +258,7 @@ impl Footer {
             by_start,
             facts,
             crypto,
+            plain_len: plain.len() as u64,
         })
     }
 
@@ -283,6 +285,11 @@ impl Footer {
         {
             self.reader = reader;
         }
+    }
+
+    /// Plaintext bytes that decryption of the footer gave, padding included.
+    pub const fn bytes_decrypted(&self) -> u64 {
+        self.plain_len
     }
 
     /// The object's id.

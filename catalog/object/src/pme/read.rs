@@ -19,6 +19,9 @@ use super::{
 };
 use crate::verified::VerifiedBytes;
 
+/// Bytes a module has beside its plaintext: length, nonce, tag.
+const MODULE_OVERHEAD: u64 = 32;
+
 /// Leaf columns to read, of one object.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Projection {
@@ -149,7 +152,7 @@ impl Footer {
         chunks: Vec<VerifiedBytes>,
         options: DecodeOptions,
     ) -> Result<Batches, DecodeError> {
-        let view = self.open_runs(plan, chunks)?;
+        let (view, decrypted) = self.open_runs(plan, chunks)?;
         let claimed = plan
             .row_groups
             .iter()
@@ -170,13 +173,14 @@ impl Footer {
             schema,
             claimed,
             found: 0,
+            decrypted,
         })
     }
 }
 
 impl Footer {
-    /// Decrypts what was fetched, chunk by chunk, each in its part of the buffer it came in.
-    fn open_runs(&self, plan: &ReadPlan, fetched: Vec<VerifiedBytes>) -> Result<Vec<(u64, Bytes)>, DecodeError> {
+    /// Decrypts what was fetched, chunk by chunk, each in its part of the buffer it came in. Tells how much plaintext that gave.
+    fn open_runs(&self, plan: &ReadPlan, fetched: Vec<VerifiedBytes>) -> Result<(Vec<(u64, Bytes)>, u64), DecodeError> {
         let cipher = self.key.cipher();
         let wrong = |range: Range<u64>| DecodeError::WrongBytes {
             id: self.id,
@@ -185,6 +189,7 @@ impl Footer {
         };
         let mut places = plan.places.iter().copied();
         let mut view = Vec::with_capacity(plan.places.len());
+        let mut decrypted = 0;
         for run in fetched {
             let Range { start: mut at, end } = run.range();
             if run.storage_id() != self.id {
@@ -199,7 +204,10 @@ impl Footer {
                     return Err(wrong(chunk.clone()));
                 }
                 let bytes = buffer.split_to((chunk.end - chunk.start) as usize);
-                view.push((at, self.open_buffer(&cipher, place, bytes)?.0));
+                let (chunk_bytes, pages) = self.open_buffer(&cipher, place, bytes)?;
+                // A page is two modules, its header and its body.
+                decrypted += chunk_bytes.len() as u64 - pages.len() as u64 * 2 * MODULE_OVERHEAD;
+                view.push((at, chunk_bytes));
                 at = chunk.end;
                 if at == end {
                     break;
@@ -208,7 +216,7 @@ impl Footer {
         }
         match places.next() {
             Some(place) => Err(wrong(self.chunk(place)?.clone())),
-            None => Ok(view),
+            None => Ok((view, decrypted)),
         }
     }
 }
@@ -231,6 +239,7 @@ pub struct Batches {
     schema: SchemaRef,
     claimed: u64,
     found: u64,
+    decrypted: u64,
 }
 
 impl std::fmt::Debug for Batches {
@@ -243,6 +252,11 @@ impl std::fmt::Debug for Batches {
 }
 
 impl Batches {
+    /// Plaintext bytes that decryption gave for them, still compressed.
+    pub const fn bytes_decrypted(&self) -> u64 {
+        self.decrypted
+    }
+
     /// Schema of the batches: the projected columns in the object's order, with their field ids.
     pub const fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -20,6 +20,9 @@ pub struct ObjectSummary {
     pub kind: Option<String>,
     /// Schema and table name, when it has one.
     pub table: Option<String>,
+    /// What this node calls it, when it is a file; other devices do not know.
+    #[serde(default)]
+    pub name: Option<String>,
     /// Its state.
     pub state: ObjectState,
     /// Length of the encrypted bytes, when here.
@@ -48,6 +51,9 @@ pub struct ObjectReport {
     pub key_ref: Option<String>,
     /// Unpadded length.
     pub exact_bytes: Option<u64>,
+    /// Length of the content of a file, as the manifest states it.
+    #[serde(default)]
+    pub content_bytes: Option<u64>,
     /// Partition values by column.
     pub partition: std::collections::BTreeMap<String, Option<String>>,
     /// Column bounds as text.
@@ -94,6 +100,74 @@ pub struct VerifyResult {
     /// Where intact bytes come from, when these are damaged or gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healing: Option<String>,
+}
+
+/// Files that were published.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PutReport {
+    /// In the order they were named.
+    pub files: Vec<PutFile>,
+    /// Domain whose members can read them.
+    pub domain: String,
+    /// How long it took.
+    pub elapsed_ms: u64,
+}
+
+/// One file that was published.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PutFile {
+    /// Storage id.
+    pub storage_id: String,
+    /// What this node calls it.
+    pub name: Option<String>,
+    /// Length of its content.
+    pub content_bytes: u64,
+    /// Length of the encrypted bytes.
+    pub size_bytes: u64,
+}
+
+/// What was given out of a file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct GetReport {
+    /// Storage id.
+    pub storage_id: String,
+    /// What this node calls it.
+    pub name: Option<String>,
+    /// Length of its content.
+    pub content_bytes: u64,
+    /// Position of the first byte given out.
+    pub offset: u64,
+    /// Bytes given out.
+    pub bytes: u64,
+    /// How long it took.
+    pub elapsed_ms: u64,
+}
+
+/// The signed records of an object, byte for byte.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ObjectRawReport {
+    /// Storage id.
+    pub storage_id: String,
+    /// The mesh whose id stands in the signatures' context.
+    pub mesh_id: String,
+    /// The records.
+    pub records: Vec<RawRecord>,
+    /// Files they were written to.
+    #[serde(default)]
+    pub files: Vec<std::path::PathBuf>,
+}
+
+/// One signed record.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RawRecord {
+    /// `manifest`, `access-1`, …: the middle of the file's name.
+    pub part: String,
+    /// BLAKE3 of the bytes.
+    pub record_id: String,
+    /// What it counts for here.
+    pub state: String,
+    /// The exact bytes, a COSE_Sign1, as hex digits.
+    pub cose_hex: String,
 }
 
 /// Encrypted bytes as they stand on disk.

@@ -111,6 +111,9 @@ pub struct DrillDomain {
     pub missing: Vec<String>,
     /// Tables whose rows were counted on both sides.
     pub tables: Vec<DrillTable>,
+    /// Plain files restored.
+    #[serde(default)]
+    pub files: u64,
     /// Bytes read and compared.
     pub sampled_bytes: u64,
 }

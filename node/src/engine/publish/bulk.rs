@@ -28,9 +28,16 @@ impl Node {
             let mut writer = ObjectWriter::new(&target.genesis, &target.schema)?;
             let schema = Arc::new(schema_of_columns(writer.columns()).map_err(ApiError::bug)?);
             let rows = RecordBatch::try_new(schema, batch?.columns().to_vec()).map_err(ApiError::bug)?;
-            let full = writer.write(&rows)?;
-            full.map_or_else(|| writer.finish(), |full| Ok(Some(full)))?
-                .ok_or_else(|| ApiError::bug("an object without rows"))
+            let mut made = Vec::new();
+            let mut keep = |object| {
+                made.push(object);
+                Ok(())
+            };
+            writer.write(&rows, &mut keep)?;
+            writer.finish(&mut keep)?;
+            made.pop()
+                .filter(|_| made.is_empty())
+                .ok_or_else(|| ApiError::bug("a batch that does not make one object"))
         });
         let ready: Vec<Ready> = stream::iter(finished)
             .map(|object| async move { core.make_durable(target, object?).await })

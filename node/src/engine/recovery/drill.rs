@@ -23,7 +23,11 @@ use sovm_recovery::{
     root::RootIn,
 };
 
-use super::{super::core::Core, digest_row};
+use super::{
+    super::core::Core,
+    digest_row,
+    drill_files::{Side, copy, same_bytes},
+};
 use crate::{
     api::{DrillDomain, DrillReport, DrillTable, Event, ProgressSink, Unit},
     error::{ApiError, ErrorKind},
@@ -33,7 +37,7 @@ use crate::{
 const META_LAST_DRILL: &str = sovm_catalog::meta::LAST_DRILL;
 
 /// Objects read range by range when the drill is not full.
-const SAMPLED_OBJECTS: usize = 16;
+pub(super) const SAMPLED_OBJECTS: usize = 16;
 
 /// Bytes of one sampled range.
 const SAMPLE_BYTES: u64 = 64 * 1024;
@@ -77,7 +81,7 @@ fn no_root() -> ApiError {
 }
 
 /// A place that is not this node's disk, or this node's disk when there is no other.
-enum Place {
+pub(super) enum Place {
     Replica(SiteId),
     Here,
 }
@@ -197,7 +201,7 @@ impl Core {
     }
 
     /// Brings one object into the temporary store; false when no place has it.
-    async fn bring(&self, store: &ObjectStore, places: &[Place], id: StorageId) -> Result<bool, ApiError> {
+    pub(super) async fn bring(&self, store: &ObjectStore, places: &[Place], id: StorageId) -> Result<bool, ApiError> {
         for place in places {
             let here = match place {
                 Place::Replica(site) => {
@@ -207,10 +211,7 @@ impl Core {
                         .await
                         .is_ok_and(|outcome| outcome.durable.is_some())
                 }
-                Place::Here => match whole(&self.blobs, id).await {
-                    Some(bytes) => store.publish(bytes.into(), id).await.is_ok(),
-                    None => false,
-                },
+                Place::Here => copy(&self.blobs, store, id).await,
             };
             if here {
                 return Ok(true);
@@ -283,6 +284,9 @@ impl Core {
                 rows_here: rows.live,
             });
         }
+        let files = self
+            .drill_files(domain, &restored, (store, places), full, &mut proof)
+            .await?;
         let name = self.domain_info(&self.read()?, domain)?.name;
         for finding in proof.findings() {
             progress.event(Event::Notice {
@@ -299,6 +303,7 @@ impl Core {
             objects: proof.objects - proof.missing.len() as u64,
             missing: proof.missing.iter().map(ToString::to_string).collect(),
             tables,
+            files,
             sampled_bytes: proof.sampled_bytes(),
         })
     }
@@ -503,7 +508,7 @@ async fn whole(store: &ObjectStore, id: StorageId) -> Option<Vec<u8>> {
 }
 
 /// A random verified range, or everything, from both sides.
-async fn sample(live: &ObjectStore, restored: &ObjectStore, object: StorageId, full: bool) -> Sample {
+pub(super) async fn sample(live: &ObjectStore, restored: &ObjectStore, object: StorageId, full: bool) -> Sample {
     let unreadable = |reason: String| Sample::Unreadable { object, reason };
     let size = match VerifiedRead::size(restored, object).await {
         Ok(size) => size,
@@ -511,15 +516,13 @@ async fn sample(live: &ObjectStore, restored: &ObjectStore, object: StorageId, f
     };
     let start = if full { 0 } else { rand::random::<u64>() % size.max(1) };
     let end = if full { size } else { size.min(start + SAMPLE_BYTES) };
-    let theirs = VerifiedRead::read(restored, object, &[start..end]).await;
-    let ours = VerifiedRead::read(live, object, &[start..end]).await;
-    match (ours, theirs) {
-        (Ok(ours), Ok(theirs)) if ours.first().map(|b| &b[..]) == theirs.first().map(|b| &b[..]) => Sample::Equal {
+    match same_bytes(live, restored, object, start..end).await {
+        Ok(true) => Sample::Equal {
             object,
             bytes: end - start,
         },
-        (_, Err(error)) => unreadable(error.to_string()),
-        (Err(error), _) => unreadable(format!("here: {error}")),
-        _ => unreadable("the bytes differ".to_owned()),
+        Ok(false) => unreadable("the bytes differ".to_owned()),
+        Err(Side::Theirs(error)) => unreadable(error.to_string()),
+        Err(Side::Ours(error)) => unreadable(format!("here: {error}")),
     }
 }

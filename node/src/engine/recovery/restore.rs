@@ -15,7 +15,7 @@ use sovm_object::{
     sign::Signed,
 };
 use sovm_recovery::{
-    KeyStore, Kit, RecoverError, RecoverOptions as PlanOptions, Recovered,
+    DirBlobs, KeyStore, Kit, RecoverError, RecoverOptions as PlanOptions, Recovered,
     checkpoint::RecoveredEntry,
     keystore::{Contents, DomainKeys, MlsKey as StoredMlsKey, Unlock},
     kit::ParsedKit,
@@ -41,6 +41,9 @@ use crate::{
 
 /// A recovery that gets no more bytes for this long reports what is still missing; `sovm run` goes on.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Objects up to this length are read from a directory at once.
+const IN_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Makes a node out of a recovery kit.
 pub(in super::super) async fn recover(
@@ -77,7 +80,12 @@ pub(in super::super) async fn recover(
     };
     let store = ObjectStore::open(home.path().join("blobs"), reserve).await?;
     let unlock = fresh_lock_of(options.unlock)?;
-    let outcome = from_first_that_works(&places, &kit, &store, &*progress).await;
+    let plan = PlanOptions {
+        allow_older: options.accept_older,
+        trust_ring: options.trust_ring,
+        ..PlanOptions::default()
+    };
+    let outcome = from_first_that_works(&places, &kit, &plan, &store, &*progress).await;
     let (source, recovered) = match outcome {
         Ok(found) => found,
         Err(error) => {
@@ -90,8 +98,8 @@ pub(in super::super) async fn recover(
         (Ok(public), Source::Replica(replica)) => replica.push(public).await,
         _ => Ok(()),
     };
-    if let Source::Directory(_) = &source {
-        import_all(&source, &store, &recovered).await?;
+    if let Source::Directory(dir) = &source {
+        import_all(dir, &store, &recovered).await?;
     }
     source.close().await;
     store.shutdown().await?;
@@ -109,6 +117,7 @@ pub(in super::super) async fn recover(
 async fn from_first_that_works(
     places: &[String],
     kit: &ParsedKit,
+    options: &PlanOptions,
     store: &ObjectStore,
     progress: &dyn ProgressSink,
 ) -> Result<(Source, Recovered), ApiError> {
@@ -134,7 +143,7 @@ async fn from_first_that_works(
                 });
             }
         };
-        match plan::recover(kit, &source, &PlanOptions::default(), &mut tell).await {
+        match plan::recover(kit, &source, options, &mut tell).await {
             Ok(recovered) => return Ok((source, recovered)),
             Err(error) => {
                 failures.push(failed(&error));
@@ -295,7 +304,7 @@ fn public_set(rows: &Txn) -> Result<MemorySet, ApiError> {
 }
 
 /// From a directory, objects are taken over at once; each is hashed on the way.
-async fn import_all(source: &Source, store: &ObjectStore, recovered: &Recovered) -> Result<(), ApiError> {
+async fn import_all(dir: &DirBlobs, store: &ObjectStore, recovered: &Recovered) -> Result<(), ApiError> {
     use sovm_object::entry::VerifiedEntry;
     use sovm_recovery::OpaqueBlobs as _;
     for recovered in &recovered.entries {
@@ -303,15 +312,24 @@ async fn import_all(source: &Source, store: &ObjectStore, recovered: &Recovered)
             continue;
         };
         let id = manifest.body().storage_id;
-        let bytes = source
-            .get(id)
-            .await
-            .map_err(|error| ApiError::new(ErrorKind::Failed, chain(&error)))?;
-        if let Some(bytes) = bytes {
-            match store.publish(bytes.into(), id).await {
-                Ok(_) | Err(sovm_mesh::net::store::PublishError::WrongId { .. }) => {}
-                Err(error) => return Err(error.into()),
+        let imported = match dir.file(&id) {
+            None => continue,
+            // Not into memory: plain files may have gigabytes.
+            Some((path, len)) if len > IN_MEMORY_BYTES => {
+                let file = tokio::fs::File::open(path)
+                    .await
+                    .map_err(|error| ApiError::io(path.display(), &error))?;
+                store.import_reader(file, Some(len), id).await
             }
+            Some(_) => match dir.get(id).await {
+                Ok(Some(bytes)) => store.publish(bytes.into(), id).await,
+                Ok(None) => continue,
+                Err(error) => return Err(ApiError::new(ErrorKind::Failed, chain(&error))),
+            },
+        };
+        match imported {
+            Ok(_) | Err(sovm_mesh::net::store::PublishError::WrongId { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

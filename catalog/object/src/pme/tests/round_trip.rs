@@ -191,11 +191,14 @@ fn plans_name_the_projected_chunks_only() {
     ));
 
     let chunks = ready(object(&sealed.bytes).read(footer.storage_id(), plan.ranges())).unwrap();
-    let rows = footer
-        .decode(&plan, chunks, DecodeOptions::default())
-        .unwrap()
-        .map(Result::unwrap);
-    let rows: Vec<RecordBatch> = rows.collect();
+    let pages: usize = chunks
+        .iter()
+        .map(|chunk| footer.pages(chunk.clone()).unwrap().len())
+        .sum();
+    let batches = footer.decode(&plan, chunks, DecodeOptions::default()).unwrap();
+    // Each page is two modules, and each module has 32 bytes beside its plaintext.
+    assert_eq!(batches.bytes_decrypted(), plan.len() - 64 * pages as u64);
+    let rows: Vec<RecordBatch> = batches.map(Result::unwrap).collect();
     let wanted = [batch.slice(1_000, 1_000), batch.slice(3_000, 1_000)].map(|part| part.project(&[1]).unwrap());
     let schema = rows[0].schema();
     assert_eq!(
