@@ -21,7 +21,7 @@ use datafusion::{
     execution::{SendableRecordBatchStream, TaskContext},
     logical_expr::{Expr, TableProviderFilterPushDown, TableType, utils::conjunction},
     physical_expr::EquivalenceProperties,
-    physical_optimizer::pruning::{PruningPredicate, PruningStatistics},
+    physical_optimizer::pruning::{PruningPredicateBuilder, PruningStatistics},
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
         ReplaceChildrenOptions,
@@ -75,7 +75,9 @@ impl PlainTable {
         };
         let schema = self.metadata.schema().clone();
         let filter = state.create_physical_expr(filter, &DFSchema::try_from(schema.clone())?)?;
-        let predicate = PruningPredicate::try_new(filter, schema.clone())?;
+        let predicate = PruningPredicateBuilder::new()
+            .with_file_schema(schema.clone())
+            .try_build(filter)?;
         let statistics = GroupStatistics {
             metadata: &self.metadata,
             groups,

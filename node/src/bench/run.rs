@@ -223,6 +223,7 @@ impl Bench {
             schema: None,
             domain: None,
             skip_bad_rows: None,
+            parquet_key_file: None,
         };
         match self.node()?.call(Request::Ingest(request), Exchange::silent()).await? {
             Response::Ingest(report) => Ok(report),

@@ -79,6 +79,12 @@ impl Txn {
         self.txn.open_table(*table).map_err(fault)
     }
 
+    /// Takes a table away, as a catalogue of an earlier build has none of that name.
+    #[cfg(test)]
+    pub(super) fn without(&self, table: Table) {
+        assert!(self.txn.delete_table(table).unwrap());
+    }
+
     pub(super) fn inner(&self) -> &Inner {
         &self.inner
     }

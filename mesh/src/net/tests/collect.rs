@@ -160,13 +160,13 @@ async fn import_some(store: ObjectStore, hammer: Arc<Hammer>, imports: u64) {
         let size = [700, 18_000, 90_000, 300_000][(number % 4) as usize] + number as usize;
         let (id, bytes) = object(size, number as u8);
         store.publish(bytes.clone(), id).await.unwrap();
-        if number % 3 != 0 {
+        if !number.is_multiple_of(3) {
             hammer.kept.lock().unwrap().insert(id);
             continue;
         }
         store.release(id).await.unwrap();
         hammer.dropped.lock().unwrap().insert(id);
-        if number % 7 == 0 {
+        if number.is_multiple_of(7) {
             // Somebody names it again: the catalogue takes it off the list first, as the engine does.
             tokio::time::sleep(Duration::from_millis(number % 60)).await;
             hammer.dropped.lock().unwrap().remove(&id);

@@ -103,7 +103,7 @@ pub(super) async fn same_bytes(
     range: Range<u64>,
 ) -> Result<bool, Side> {
     for range in pieces(range) {
-        let there = VerifiedRead::read(theirs, id, &[range.clone()])
+        let there = VerifiedRead::read(theirs, id, std::slice::from_ref(&range))
             .await
             .map_err(Side::Theirs)?;
         let here = VerifiedRead::read(ours, id, &[range]).await.map_err(Side::Ours)?;
