@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::{
     Footer, contain_panic,
-    view::{ChunkPlace, DecodeError, SparseView, owned},
+    view::{ChunkPlace, DecodeError, SparseView, only_version_1, owned},
 };
 use crate::verified::VerifiedBytes;
 
@@ -205,6 +205,7 @@ impl Footer {
                 }
                 let bytes = buffer.split_to((chunk.end - chunk.start) as usize);
                 let (chunk_bytes, pages) = self.open_buffer(&cipher, place, bytes)?;
+                only_version_1(place, &pages)?;
                 // A page is two modules, its header and its body.
                 decrypted += chunk_bytes.len() as u64 - pages.len() as u64 * 2 * MODULE_OVERHEAD;
                 view.push((at, chunk_bytes));

@@ -2,11 +2,16 @@
 
 mod duckdb;
 mod envelope;
+mod foreign;
+mod forge;
 mod hostile;
+mod key_ref;
 mod padding;
 mod profile;
 mod round_trip;
 mod steps;
+mod types;
+mod vectors;
 
 use std::{collections::HashMap, future::Future, pin::pin, sync::Arc, task};
 
