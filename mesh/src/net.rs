@@ -13,14 +13,17 @@
 //! | [`wire`] | length-prefixed frames on a QUIC stream |
 //! | [`protocol`] | bounds around join, recover and sync streams |
 //! | [`store`] | objects on disk, durable before anybody names them |
+//! | [`collect`] | letting bytes go that nothing names |
 //! | [`read`] | the one way to object bytes, verified |
 //! | [`serve`] | answering other sites' requests, asked one by one |
 //! | [`fetch`] | getting an object from a holder, resumable |
 //! | [`gossip`] | hints: small, lossy, never trusted |
+//! | [`steps`] | where tests may stop the process |
 //! | [`node`] | all of it together, and the order in which it stops |
 
 pub mod address;
 pub mod alpn;
+pub mod collect;
 pub mod endpoint;
 pub mod fetch;
 pub mod gossip;
@@ -31,6 +34,7 @@ pub mod rate;
 pub mod read;
 mod router;
 pub mod serve;
+pub mod steps;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -44,6 +48,7 @@ use sovm_object::id::{SiteId, StorageId};
 pub use self::{
     address::SiteAddress,
     alpn::{Alpn, Direction, Gate},
+    collect::{Collected, Stored},
     endpoint::{ConnectError, EndpointConfig, MeshEndpoint, PeerStatus, Relay, Route},
     fetch::{FetchError, FetchOutcome, FetchProgress, FetchRequest, Fetcher},
     gossip::{HintEvent, HintTopic, Hints},

@@ -4,8 +4,10 @@
 //! through the same [`Request`](crate::api::Request)s.
 
 mod demo;
+mod doctor;
 mod domain;
 mod drill;
+mod gc;
 mod ingest;
 mod init;
 mod invite;
@@ -91,6 +93,8 @@ enum Command {
     Recovery(recovery::RecoveryArgs),
     Recover(recover::RecoverArgs),
     Drill(drill::DrillArgs),
+    Doctor(doctor::DoctorArgs),
+    Gc(gc::GcArgs),
     Demo(demo::DemoArgs),
     /// Print a completion script for a shell
     Completions {
@@ -138,6 +142,8 @@ pub struct InitOptions {
 pub struct OpenOptions {
     /// Whether to listen and dial.
     pub network: bool,
+    /// Whether a damaged key store may be replaced by its previous copy, which loses its last change.
+    pub fall_back: bool,
 }
 
 /// How a node is recovered.
@@ -282,6 +288,8 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Result<u8, ApiErro
         Command::Recovery(args) => args.run(context).await,
         Command::Recover(args) => args.run(context).await,
         Command::Drill(args) => args.run(context).await,
+        Command::Doctor(args) => args.run(context).await,
+        Command::Gc(args) => args.run(context).await,
         Command::Demo(args) => args.run(context).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

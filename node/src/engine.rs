@@ -6,15 +6,18 @@
 mod author;
 mod convert;
 mod core;
+mod doctor;
 mod founding;
 mod group;
 mod inspect;
 mod mls_rows;
 mod network;
 mod objects;
+mod orphans;
 mod publish;
 mod recovery;
 mod reports;
+mod scrub;
 mod service;
 mod source;
 mod tables;
@@ -22,6 +25,8 @@ mod tables;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+
+pub use sovm_mesh::net::steps::watch_steps;
 
 pub use self::core::Node;
 use crate::{

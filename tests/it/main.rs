@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod bad_input;
+mod crash;
 mod duckdb;
 mod fuzz;
 mod harness;
+mod heal;
 mod objects;
 mod offline;
 mod readme;

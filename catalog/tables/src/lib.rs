@@ -30,8 +30,8 @@ pub use admit::{Admission, Alarm, MAX_NO_MANIFEST, SealedUnder};
 pub use backend::salt::SaltError;
 pub use digest::{DomainDigest, digest_of};
 pub use local::{
-    ByteEventError, ByteStatus, Held, HeldReason, HolderRow, Invite, InviteProblem, MAX_HELD, MAX_REFUSALS, OutboxItem,
-    REFUSAL_DAYS, Receipt, Refusal, meta,
+    ByteEventError, ByteStatus, Collection, Held, HeldReason, HolderRow, Invite, InviteProblem, MAX_AUDITED, MAX_HELD,
+    MAX_NAMED, MAX_REFUSALS, OutboxItem, REFUSAL_DAYS, Receipt, Refusal, Unpublished, meta,
 };
 pub use read::{CheckpointRecord, Counts, Read, StoredEntry};
 pub use state::{BadBytes, ByteEvent, ByteMoveError, ByteState, EntryState, QuarantineReason, RefusalReason};

@@ -1,16 +1,23 @@
 //! What this node knows by itself: rows no peer signed, written in the same step as the entries they belong to.
 
+mod audit;
 mod held;
 mod invites;
 mod refusals;
+mod unpublished;
 
 use sovm_object::id::{SiteId, StorageId};
 
-pub(crate) use self::{held::of_index as held_of_index, invites::get as invite, refusals::of_bytes as refusal_of};
+pub(crate) use self::{
+    audit::all as collections, held::of_index as held_of_index, invites::get as invite,
+    refusals::of_bytes as refusal_of, unpublished::all as unpublished,
+};
 pub use self::{
+    audit::{Collection, MAX_AUDITED, MAX_NAMED},
     held::{Held, HeldReason, MAX_HELD},
     invites::{Invite, InviteProblem},
     refusals::{MAX_REFUSALS, REFUSAL_DAYS, Refusal},
+    unpublished::Unpublished,
 };
 use crate::{
     state::{ByteEvent, ByteMoveError, ByteState},
@@ -31,6 +38,8 @@ pub mod meta {
     pub const MESH_NAME: &str = "mesh-name";
     /// When a drill last proved recovery, and what it found.
     pub const LAST_DRILL: &str = "last-drill";
+    /// Milliseconds this node has run in all, by a clock that nobody sets; big-endian.
+    pub const RUNNING_MS: &str = "running-ms";
 }
 
 sovm_object::payload! {

@@ -24,14 +24,17 @@ use crate::{
     admit::{Alarm, alarms, seal_value},
     authority, body,
     digest::{DomainDigest, digest_of},
-    local::{self, BYTE_COUNTS, ByteStatus, Held, HolderRow, Invite, OutboxItem, Receipt, Refusal, by_site},
+    local::{
+        self, BYTE_COUNTS, ByteStatus, Collection, Held, HolderRow, Invite, OutboxItem, Receipt, Refusal, Unpublished,
+        by_site,
+    },
     state::{BadBytes, ByteState, EntryState, QuarantineReason, RefusalReason},
     store::{
         StoreError,
-        rows::{Key, Scope, Shard, decode, element_of_key, kek_of, record_at_end, sealed_entry_of, u64_of},
+        rows::{Key, Scope, Shard, decode, element_of_key, form, kek_of, record_at_end, sealed_entry_of, u64_of},
         tables::{
-            BY_SCOPE, BY_SEQ, BY_STATE, BYTES_BY_STATE, COUNTER, ELEMENTS, HELD, HELD_BY_ELEMENT, HELD_BY_KEK, HOLDERS,
-            INVITES, META, MLS, OUTBOX, RECEIPTS, Row, Rows, SEALS, SHARDS, STATE_COUNTS, SYNC,
+            BY_OBJECT, BY_SCOPE, BY_SEQ, BY_STATE, BYTES, BYTES_BY_STATE, COUNTER, ELEMENTS, HELD, HELD_BY_ELEMENT,
+            HELD_BY_KEK, HOLDERS, INVITES, META, MLS, OUTBOX, RECEIPTS, Row, Rows, SEALS, SHARDS, STATE_COUNTS, SYNC,
         },
         tagged,
     },
@@ -418,18 +421,71 @@ pub trait Read: Rows {
 
     /// Objects whose bytes are not here or not whole.
     fn pending_bytes(&self) -> Result<Vec<PendingObject>, StoreError> {
-        let mut pending = Vec::new();
-        for storage_id in objects_in(self, ByteState::PendingBytes)? {
-            let (accepted, exact_byte_size) = view::is_wanted(self, &storage_id)?;
-            pending.push(PendingObject {
-                storage_id,
-                since_ms: self.byte_status(&storage_id)?.map_or(0, |status| status.since_ms),
-                exact_byte_size,
-                accepted,
-                asked: self.holders(&storage_id)?,
-            });
+        wanted_in(self, ByteState::PendingBytes)
+    }
+
+    /// Objects whose bytes are here and do not match their id: other bytes would heal them (SOP-262).
+    fn damaged_bytes(&self) -> Result<Vec<PendingObject>, StoreError> {
+        wanted_in(self, ByteState::Quarantined(BadBytes::HashMismatch))
+    }
+
+    /// Objects that something names: an entry, whatever it counts for, or a byte state, which is all that a blind replica
+    /// keeps of what was placed with it. Bytes of any other object are nobody's (SOP-270).
+    fn objects_in_use(&self) -> Result<BTreeSet<StorageId>, StoreError> {
+        let mut ids = BTreeSet::new();
+        for table in [&BY_OBJECT, &BYTES] {
+            let mut wrong = false;
+            self.scan(
+                table,
+                &[],
+                &mut |key, _| match key.get(..StorageId::LEN).and_then(StorageId::from_slice) {
+                    Some(id) => {
+                        ids.insert(id);
+                        ControlFlow::Continue(())
+                    }
+                    None => {
+                        wrong = true;
+                        ControlFlow::Break(())
+                    }
+                },
+            )?;
+            // A key that names nothing readable might name anything.
+            if wrong {
+                return Err(form(table));
+            }
         }
-        Ok(pending)
+        Ok(ids)
+    }
+
+    /// Objects that no entry names, as far as they were noted.
+    fn unpublished(&self) -> Result<Vec<(StorageId, Unpublished)>, StoreError> {
+        local::unpublished(self)
+    }
+
+    /// Collections remembered, oldest first.
+    fn collections(&self) -> Result<Vec<Collection>, StoreError> {
+        local::collections(self)
+    }
+
+    /// How long this node had run when it was last noted.
+    fn running_ms(&self) -> Result<u64, StoreError> {
+        self.meta(local::meta::RUNNING_MS)?
+            .map_or(Ok(0), |value| u64_of("meta-1", &value))
+    }
+
+    /// The newest stamp of any entry that is not ahead of our clock.
+    fn newest_stamp(&self) -> Result<Option<Hlc>, StoreError> {
+        let mut newest = None;
+        for scope in self.scopes()? {
+            let mut last_days: BTreeMap<KekGeneration, Shard> = BTreeMap::new();
+            for shard in self.shards(scope)?.into_keys() {
+                last_days.insert(shard.generation, shard);
+            }
+            for shard in last_days.into_values() {
+                newest = newest.max(self.elements(scope, shard)?.last().map(|(hlc, _)| *hlc));
+            }
+        }
+        Ok(newest)
     }
 
     /// What asking sites for an object came to.
@@ -562,6 +618,21 @@ fn domain_ids(
         }
     }
     Ok(ids)
+}
+
+fn wanted_in(rows: &(impl Rows + ?Sized), state: ByteState) -> Result<Vec<PendingObject>, StoreError> {
+    let mut wanted = Vec::new();
+    for storage_id in objects_in(rows, state)? {
+        let (accepted, exact_byte_size) = view::is_wanted(rows, &storage_id)?;
+        wanted.push(PendingObject {
+            storage_id,
+            since_ms: local::byte_status(rows, &storage_id)?.map_or(0, |status| status.since_ms),
+            exact_byte_size,
+            accepted,
+            asked: by_site(rows.rows(&HOLDERS, storage_id.as_bytes())?, &HOLDERS)?,
+        });
+    }
+    Ok(wanted)
 }
 
 fn objects_in(rows: &(impl Rows + ?Sized), state: ByteState) -> Result<Vec<StorageId>, StoreError> {

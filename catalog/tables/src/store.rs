@@ -19,6 +19,7 @@ pub(crate) mod txn;
 mod tests;
 
 use std::{
+    collections::BTreeSet,
     fmt, fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock},
@@ -204,19 +205,27 @@ impl Catalog {
 
     /// Makes all tables once, so that readers never meet a missing one.
     fn prepare(&self) -> Result<(), OpenError> {
-        let layout = {
+        let (layout, complete) = {
             let txn = self.raw_read()?;
-            let missing = txn.list_tables().map_err(fault)?.next().is_none();
-            if missing {
-                None
+            let found: BTreeSet<String> = txn
+                .list_tables()
+                .map_err(fault)?
+                .map(|table| redb::TableHandle::name(&table).to_owned())
+                .collect();
+            let complete = tables::ALL.iter().all(|table| found.contains(tables::name(table)));
+            if found.is_empty() {
+                (None, false)
             } else {
-                Snapshot::over(txn, self.0.clone()).get(&tables::LAYOUT, b"layout")?
+                let layout = Snapshot::over(txn, self.0.clone()).get(&tables::LAYOUT, b"layout")?;
+                (layout, complete)
             }
         };
         match layout {
             None => Ok(Txn::over(self.raw_write()?, self.0.clone()).create_tables(LAYOUT)?),
             Some(found) => match rows::u64_of(tables::LAYOUT_NAME, &found)? {
-                LAYOUT => Ok(()),
+                LAYOUT if complete => Ok(()),
+                // Made by an earlier build. A table it did not know changes no other, so the layout is the same.
+                LAYOUT => Ok(Txn::over(self.raw_write()?, self.0.clone()).create_tables(LAYOUT)?),
                 newer => Err(OpenError::NewerLayout(newer)),
             },
         }

@@ -22,7 +22,6 @@ use bao_tree::{ChunkNum, ChunkRanges, io::BaoContentItem};
 use bytes::Bytes;
 use iroh::endpoint::{Connection, ConnectionError, ReadError, VarInt};
 use iroh_blobs::{
-    HashAndFormat,
     get::fsm::{self, AtBlobContent, BlobContentNext, ConnectedNext, DecodeError, EndBlobNext},
     protocol::{ChunkRangesExt as _, ERR_LIMIT, ERR_PERMISSION, GetRequest},
 };
@@ -216,13 +215,8 @@ impl Fetcher {
         holder: SiteId,
         progress: impl Fn(FetchProgress) + Send + Sync + 'static,
     ) -> Result<FetchOutcome, FetchError> {
-        let store = self.store.store();
-        // No collector may take the partial object away under us.
-        let _pin = store
-            .tags()
-            .temp_tag(HashAndFormat::raw(blob_hash(request.id)))
-            .await
-            .map_err(failed)?;
+        // No collection may take the partial object away under us.
+        let _pin = self.store.pin(request.id).await?;
         if let Some(outcome) = self.without_transfer(request.id, holder).await? {
             return Ok(outcome);
         }
@@ -307,7 +301,8 @@ impl Fetcher {
             Holding::Durable(durable) => return Ok(fetched(0, durable)),
             Holding::Damaged => true,
             Holding::Absent => false,
-            Holding::Partial { .. } => self.local(id).await?.complete,
+            // The books come first: what they call complete may be damaged so that it cannot even be observed.
+            Holding::Partial { .. } => self.store.is_booked_whole(id).await? || self.local(id).await?.complete,
         };
         if !complete {
             return Ok(None);

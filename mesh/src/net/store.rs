@@ -33,10 +33,10 @@ use n0_future::{StreamExt as _, stream};
 use sovm_object::{id::StorageId, verified::ReadError};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::{blob_hash, read::Handles, storage_id};
+use super::{blob_hash, collect::Collector, read::Handles, steps::reached, storage_id};
 
 /// Name of the tag that says an object is held and durable.
-const TAG_PREFIX: &str = "sovm/obj/";
+pub(super) const TAG_PREFIX: &str = "sovm/obj/";
 /// Blobs up to this size, and outboards up to this size, live inside the store's database.
 pub(super) const INLINE_BYTES_MAX: u64 = 16 * 1024;
 /// Piece size in which a reader is copied into the store.
@@ -196,8 +196,16 @@ struct Inner {
     reserve: DiskReserve,
     store: FsStore,
     handles: Handles,
+    collector: Collector,
     // Last, so that the lock outlives the store.
     _lock: File,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Its loop holds the store open.
+        self.collector.stop();
+    }
 }
 
 impl ObjectStore {
@@ -205,23 +213,25 @@ impl ObjectStore {
     pub async fn open(root: impl AsRef<Path>, reserve: DiskReserve) -> Result<Self, OpenError> {
         let root = root.as_ref().to_owned();
         let (root, lock) = blocking(move || prepare(root)).await?;
-        let (options, database) = (Options::new(&root), root.join("blobs.db"));
+        let (mut options, database) = (Options::new(&root), root.join("blobs.db"));
         let paths = options.path.clone();
-        // No collection: iroh-blobs' collector has races that lose live objects (reference/iroh.md 2.6), so deleting
-        // needs the protocol described there first.
-        debug_assert!(options.gc.is_none());
+        // The loop collects nothing by itself: it waits until `collect` lets it go for one round.
+        let (collector, collection) = Collector::new();
+        options.gc = Some(collection);
         let store = FsStore::load_with_opts(database.clone(), options)
             .await
             .map_err(|error| OpenError::Database {
                 path: database,
                 source: Box::new(io::Error::other(error)),
             })?;
+        collector.serve(Store::clone(&store));
         Ok(Self(Arc::new(Inner {
             root,
             paths,
             reserve,
             store,
             handles: Handles::default(),
+            collector,
             _lock: lock,
         })))
     }
@@ -241,6 +251,7 @@ impl ObjectStore {
             return Err(PublishError::WrongId { expected, found });
         }
         let size = bytes.len() as u64;
+        let _pin = self.pin(expected).await?;
         let added = self.store().add_bytes(bytes).temp_tag().await;
         let tag = added.map_err(|error| self.import_failed(error, size))?;
         self.settle(tag, expected).await
@@ -275,6 +286,7 @@ impl ObjectStore {
                 }
             }
         });
+        let _pin = self.pin(expected).await?;
         let stream = stream::poll_fn(move |context| received.poll_recv(context));
         let added = self.store().add_stream(stream).await.temp_tag().await;
         // The stream is dropped by now, so the task has ended or ends at its next piece.
@@ -301,23 +313,21 @@ impl ObjectStore {
     /// Walks the durable steps for an object whose every byte was verified just now. `None` when it is not complete.
     pub(super) async fn make_durable(&self, id: StorageId) -> Result<Option<Durable>, StoreError> {
         let hash = blob_hash(id);
-        // Held over the steps, so that no future collector takes the object between completion and tag.
-        let _pin = self
-            .store()
-            .tags()
-            .temp_tag(HashAndFormat::raw(hash))
-            .await
-            .map_err(failed)?;
+        // A collection runs before these steps or after them, so it sees the object without a tag or with it.
+        let _settling = self.collector().settling().await;
+        let _pin = self.pin_settling(id).await?;
         let BlobStatus::Complete { size } = self.store().status(hash).await.map_err(failed)? else {
             return Ok(None);
         };
         let paths = self.0.paths.clone();
         blocking(move || sync_files(&paths, &hash, size)).await?;
+        reached("store.flushed");
         self.store()
             .tags()
             .set(tag_name(id), HashAndFormat::raw(hash))
             .await
             .map_err(request_failed)?;
+        reached("store.tagged");
         // The only acknowledgement of the store's database that means "on disk".
         self.store().sync_db().await.map_err(request_failed)?;
         Ok(Some(Durable { id, size }))
@@ -349,6 +359,12 @@ impl ObjectStore {
         }
     }
 
+    /// Whether the books call an object complete, tagged or not.
+    pub(super) async fn is_booked_whole(&self, id: StorageId) -> Result<bool, StoreError> {
+        let status = self.store().status(blob_hash(id)).await.map_err(failed)?;
+        Ok(matches!(status, BlobStatus::Complete { .. }))
+    }
+
     /// Whether all of an object is here and durable.
     pub async fn has(&self, id: StorageId) -> Result<bool, StoreError> {
         Ok(matches!(self.holding(id).await?, Holding::Durable(_)))
@@ -373,12 +389,10 @@ impl ObjectStore {
         Ok(held)
     }
 
-    /// Lets go of an object: it is no longer listed or counted as held. Its bytes stay until collection exists.
+    /// Lets go of an object: it is no longer listed or counted as held. Its bytes stay until they are
+    /// [collected](Self::collect).
     pub async fn release(&self, id: StorageId) -> Result<(), StoreError> {
-        self.store().tags().delete(tag_name(id)).await.map_err(request_failed)?;
-        self.store().sync_db().await.map_err(request_failed)?;
-        self.0.handles.forget(id);
-        Ok(())
+        self.release_all([id]).await
     }
 
     /// Whether `needed` more bytes fit without touching the reserve.
@@ -413,7 +427,9 @@ impl ObjectStore {
     pub async fn shutdown(&self) -> Result<(), StoreError> {
         self.0.handles.forget_all();
         self.store().sync_db().await.map_err(request_failed)?;
-        self.store().shutdown().await.map_err(failed)
+        let closed = self.store().shutdown().await.map_err(failed);
+        self.collector().stop();
+        closed
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -422,6 +438,14 @@ impl ObjectStore {
 
     pub(super) fn handles(&self) -> &Handles {
         &self.0.handles
+    }
+
+    pub(super) fn collector(&self) -> &Collector {
+        &self.0.collector
+    }
+
+    pub(super) fn paths(&self) -> &PathOptions {
+        &self.0.paths
     }
 
     pub(super) fn data_path(&self, id: StorageId) -> PathBuf {
@@ -477,6 +501,7 @@ impl ObjectStore {
         }
         // An import replaces the file under its name; a handle to the old one would go on reading the old bytes.
         self.0.handles.forget(expected);
+        reached("store.imported");
         let durable = self.make_durable(expected).await?;
         durable.ok_or_else(|| StoreError::Failed("an imported object is not complete".into()).into())
     }
@@ -563,12 +588,12 @@ pub(super) const fn outboard_bytes(size: u64) -> u64 {
     size.div_ceil(16 * 1024).saturating_sub(1) * 64
 }
 
-fn tag_name(id: StorageId) -> String {
+pub(super) fn tag_name(id: StorageId) -> String {
     format!("{TAG_PREFIX}{id}")
 }
 
 /// An error of the store's answer, told apart from a store that does not answer any more.
-fn request_failed(error: RequestError) -> StoreError {
+pub(super) fn request_failed(error: RequestError) -> StoreError {
     match error {
         RequestError::Inner {
             source: iroh_blobs::api::Error::Io(error),

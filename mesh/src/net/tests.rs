@@ -5,6 +5,7 @@
     reason = "a read of one range is a slice of one range"
 )]
 
+mod collect;
 mod gate;
 mod hints;
 mod hostile;

@@ -91,6 +91,13 @@ pub enum Request {
         /// Storage ids or unique beginnings; empty means all that are here.
         ids: Vec<String>,
     },
+    /// Removes bytes that no entry names and nobody is making.
+    Gc(GcRequest),
+    /// What is wrong with this node, and what to do about each.
+    Doctor {
+        /// Do what is safe without asking.
+        repair: bool,
+    },
     /// The encrypted bytes as they stand on disk.
     ObjectHexdump {
         /// Storage id or a unique beginning of it.
@@ -153,6 +160,8 @@ impl Request {
             Self::ObjectList { .. } => "object list",
             Self::ObjectShow { .. } => "object show",
             Self::ObjectVerify { .. } => "object verify",
+            Self::Gc(_) => "gc",
+            Self::Doctor { .. } => "doctor",
             Self::ObjectHexdump { .. } => "object hexdump",
             Self::ObjectKey { .. } => "object key",
             Self::RecoveryKit { .. } => "recovery kit",
@@ -292,6 +301,18 @@ pub struct IngestRequest {
     pub domain: Option<String>,
     /// Write bad rows here and go on; `None` means that one bad row stops everything.
     pub skip_bad_rows: Option<PathBuf>,
+}
+
+/// A collection.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GcRequest {
+    /// Say what would be removed, and remove nothing.
+    pub dry_run: bool,
+    /// Running time that left-overs must be old; `None` means seven days.
+    pub after_secs: Option<u64>,
+    /// Remove even more than a quarter of all bytes here.
+    pub allow_large: bool,
 }
 
 /// One statement to be run.

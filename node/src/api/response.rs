@@ -1,6 +1,7 @@
 //! One answer a request, with a stable JSON form: ids are full hex, times are milliseconds since 1970 (`…_ms`), sizes are
 //! bytes (`…_bytes`). Fields are only ever added within one format version.
 
+mod keep;
 mod members;
 mod node;
 mod objects;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 
-pub use self::{members::*, node::*, objects::*, recovery::*, tables::*};
+pub use self::{keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
 
 /// The answer to a [`Request`](super::Request).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -59,6 +60,10 @@ pub enum Response {
     ObjectShow(Box<ObjectReport>),
     /// `object verify`
     ObjectVerify(VerifyReport),
+    /// `gc`
+    Gc(GcReport),
+    /// `doctor`
+    Doctor(DoctorReport),
     /// `object hexdump`
     ObjectHexdump(HexdumpReport),
     /// `object key`
@@ -115,6 +120,7 @@ impl Response {
                 .map(|object| format!("{} is {}", object.storage_id, object.state.word()))
                 .collect(),
             Self::Ingest(report) if report.bad_rows > 0 => vec![format!("{} bad rows were left out", report.bad_rows)],
+            Self::Doctor(report) => report.attention(),
             Self::Drill(report) if report.missing > 0 => {
                 vec![format!("{} objects are missing from what was restored", report.missing)]
             }
@@ -129,8 +135,9 @@ impl Response {
             Self::ObjectVerify(report) if report.objects.iter().any(|object| !object.findings.is_empty()) => Some(
                 ApiError::new(ErrorKind::Integrity, "some objects do not verify")
                     .safe("no row of a damaged object is given out")
-                    .next("sovm status shows where intact copies may come from"),
+                    .next("sovm run fetches intact copies; sovm doctor says what else is wrong"),
             ),
+            Self::Doctor(report) => report.failure(),
             Self::Drill(report) if !report.proven => Some(
                 ApiError::new(ErrorKind::Failed, "the drill did not prove that recovery works")
                     .safe("the drill ran in a temporary home; this node was not changed")

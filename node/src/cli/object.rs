@@ -192,6 +192,9 @@ fn verified(report: &VerifyReport, output: &Output) -> Result<(), ApiError> {
         for finding in &object.findings {
             output.line(format!("{} {finding}", object.storage_id))?;
         }
+        if let Some(healing) = &object.healing {
+            output.line(format!("  {healing}"))?;
+        }
     }
     output.note(format!(
         "{} objects, {} read and compared",

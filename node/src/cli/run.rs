@@ -37,7 +37,14 @@ impl RunArgs {
         let daemon = Daemon::bind(&context.home, &lock)?;
         let service = context
             .backend
-            .open(&context.home, unlock, OpenOptions { network: true })
+            .open(
+                &context.home,
+                unlock,
+                OpenOptions {
+                    network: true,
+                    ..OpenOptions::default()
+                },
+            )
             .await?;
         context
             .output

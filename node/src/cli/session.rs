@@ -52,6 +52,15 @@ impl Session {
 impl Context<'_> {
     /// Finds the daemon, or opens the home here.
     pub async fn open(&self, network: bool) -> Result<Session, ApiError> {
+        self.open_with(OpenOptions {
+            network,
+            ..OpenOptions::default()
+        })
+        .await
+    }
+
+    /// Like [`open`](Self::open), with everything that can be chosen. A daemon keeps the choices it was started with.
+    pub async fn open_with(&self, options: OpenOptions) -> Result<Session, ApiError> {
         self.home.require()?;
         match client::reach(&self.home, PATIENCE).await? {
             Reached::Daemon(client) => Ok(Session {
@@ -61,7 +70,7 @@ impl Context<'_> {
             Reached::Here(lock) => {
                 let config = Config::load(&self.home)?;
                 let unlock = unlock::existing(&config, &self.output)?;
-                let service = self.backend.open(&self.home, unlock, OpenOptions { network }).await?;
+                let service = self.backend.open(&self.home, unlock, options).await?;
                 Ok(Session {
                     service,
                     lock: Some(lock),
@@ -73,6 +82,11 @@ impl Context<'_> {
     /// Makes one call with progress shown, and closes the node again.
     pub async fn call(&self, request: Request) -> Result<Response, ApiError> {
         let session = self.open(request.needs_network()).await?;
+        self.call_on(session, request).await
+    }
+
+    /// Makes one call of an open node with progress shown, and closes it again.
+    pub async fn call_on(&self, session: Session, request: Request) -> Result<Response, ApiError> {
         let result = session
             .service()
             .call(request, self.exchange(None, Arc::new(crate::api::Discard)))

@@ -70,6 +70,9 @@ fn commands_of_the_design_parse() {
         "recovery checkpoint",
         "recover --kit page.txt --from dir --from addr",
         "drill --full",
+        "doctor --repair --strict",
+        "gc --dry-run",
+        "gc --after 0s --allow-large",
         "demo --keep dir",
         "completions bash",
         "--home /h -q -vv status",
@@ -84,6 +87,7 @@ fn commands_of_the_design_parse() {
         "ingest t",
         "invite list --role admin",
         "object hexdump ab --length 9999999",
+        "gc --after 7",
     ] {
         let words = std::iter::once("sovm").chain(line.split(' ').filter(|word| !word.is_empty()));
         assert!(Cli::try_parse_from(words).is_err(), "{line}");

@@ -16,7 +16,7 @@ use sovm_recovery::{
     keystore::{CatalogueAge, Fallback, Incarnation, KeyFile, KeyStore, Unlock},
 };
 
-use super::{mls_rows::RowKeys, network::Network};
+use super::{mls_rows::RowKeys, network::Network, orphans::Keep};
 use crate::{
     cli::OpenOptions,
     config::{self, Config, Home, Limits},
@@ -44,6 +44,7 @@ pub(super) struct Core {
     /// Counts steps that changed what peers reconcile or what is to be fetched; the network tasks wait on it.
     changes: tokio::sync::watch::Sender<u64>,
     pub(super) net: OnceLock<Network>,
+    pub(super) keep: Keep,
     /// Held by every step that reads membership or group state and then changes it.
     pub(super) step: tokio::sync::Mutex<()>,
 }
@@ -52,7 +53,12 @@ impl Node {
     /// Opens the node in `home`, whose lock the caller holds.
     pub async fn open(home: &Home, unlock: config::Unlock, options: OpenOptions) -> Result<Self, ApiError> {
         home.require()?;
-        let core = Arc::new(Core::open(home, &lock_of(unlock)?, None).await?);
+        let fallback = if options.fall_back {
+            Fallback::UsePrevious
+        } else {
+            Fallback::Refuse
+        };
+        let core = Arc::new(Core::open_with(home, &lock_of(unlock)?, None, fallback).await?);
         if options.network {
             core.go_online().await?;
         }
@@ -79,8 +85,13 @@ pub(super) fn fresh_lock_of(unlock: config::Unlock) -> Result<Unlock, ApiError> 
 impl Core {
     /// Opens everything. `name` is what a node that is made now is called.
     pub(super) async fn open(home: &Home, unlock: &Unlock, name: Option<&str>) -> Result<Self, ApiError> {
+        Self::open_with(home, unlock, name, Fallback::Refuse).await
+    }
+
+    /// Like [`open`](Self::open); says whether a damaged key store may be replaced by its previous copy.
+    async fn open_with(home: &Home, unlock: &Unlock, name: Option<&str>, fallback: Fallback) -> Result<Self, ApiError> {
         let config = Config::load(home)?;
-        let (mut keys, report) = KeyStore::open(home.path())?.unlock(unlock, Fallback::Refuse)?;
+        let (mut keys, report) = KeyStore::open(home.path())?.unlock(unlock, fallback)?;
         let mut warnings = Vec::new();
         if report.fell_back.is_some() {
             warnings.push("the key store was damaged and its previous copy is in use".to_owned());
@@ -88,7 +99,8 @@ impl Core {
         let incarnation = keys.begin_incarnation()?;
         let catalog = Catalog::open(home.path(), keys.database_key())?;
         let commits = catalog.read()?.commit_counter()?;
-        if let CatalogueAge::Restored { .. } = keys.catalogue_age(commits) {
+        let restored = matches!(keys.catalogue_age(commits), CatalogueAge::Restored { .. });
+        if restored {
             warnings.push(
                 "the catalogue is older than the key store: this home was restored from a copy. Entries written since \
                  come back from other devices"
@@ -103,6 +115,7 @@ impl Core {
         let blobs = ObjectStore::open(home.path().join("blobs"), reserve).await?;
         let me = keys.site_key().site_id();
         let clock = HlcClock::starting_at(keys.hlc_floor());
+        let keep = Keep::new(catalog.read()?.running_ms()?, restored, report.fell_back.is_some());
         let core = Self {
             home: home.clone(),
             config,
@@ -116,11 +129,13 @@ impl Core {
             row_keys: Mutex::new(row_keys),
             changes: tokio::sync::watch::Sender::new(0),
             net: OnceLock::new(),
+            keep,
             step: tokio::sync::Mutex::new(()),
             catalog,
         };
         core.ensure_founded(name)?;
         core.finish_row_key_rotation()?;
+        core.end_earlier_runs()?;
         Ok(core)
     }
 
@@ -165,6 +180,7 @@ impl Core {
 
     /// Closes what must be closed in order.
     pub(super) async fn close(&self) {
+        self.note_running();
         let online = self.is_online();
         self.go_offline().await;
         if online {

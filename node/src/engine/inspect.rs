@@ -272,7 +272,7 @@ impl Core {
             wanted.push(self.resolve_object(text).await?);
         }
         if ids.is_empty() {
-            wanted = self.blobs.list().await?.iter().map(|object| object.id()).collect();
+            wanted = self.objects_to_verify().await?;
         }
         let mut report = VerifyReport {
             objects: Vec::new(),
@@ -291,16 +291,25 @@ impl Core {
             storage_id: id.to_string(),
             findings: Vec::new(),
             bytes: 0,
+            healing: None,
         };
-        if !self.blobs.has(id).await? {
-            result.findings.push("its bytes are not here".to_owned());
-            return Ok(result);
-        }
         match self.blobs.scrub(id).await {
-            Ok(bytes) => result.bytes = bytes,
+            Ok(bytes) => {
+                result.bytes = bytes;
+                self.take_back_whole(id).await?;
+            }
+            Err(ReadError::Missing { .. }) => {
+                result.findings.push("its bytes are not here".to_owned());
+                result.healing = Some(self.way_back()?);
+                self.set_aside(id, ByteEvent::Missing).await?;
+                return Ok(result);
+            }
+            // The disk or the store failed, which says nothing about the object.
+            Err(error @ ReadError::Store { .. }) => return Err(read_error(&id, &error)),
             Err(error) => {
                 result.findings.push(format!("its bytes do not match its id: {error}"));
-                self.note_bytes(&id, ByteEvent::Bad(BadBytes::HashMismatch), None)?;
+                result.healing = Some(self.way_back()?);
+                self.set_aside(id, ByteEvent::Bad(BadBytes::HashMismatch)).await?;
                 return Ok(result);
             }
         }

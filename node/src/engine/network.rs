@@ -165,13 +165,15 @@ impl Core {
             return Err(ApiError::bug("the node is online already"));
         }
         self.learn_known_addresses()?;
+        self.check_held().await?;
         self.find_partly_fetched().await?;
         self.refresh_allow()?;
         let network = self.network()?;
         let mut tasks = network.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.spawn(session::keep_level(weak.clone()));
         tasks.spawn(transfer::fetch_missing(weak.clone()));
-        tasks.spawn(placement::keep_placed(weak));
+        tasks.spawn(placement::keep_placed(weak.clone()));
+        tasks.spawn(super::orphans::keep_house(weak));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Publishing rows: objects first, made durable one by one, then one transaction that makes all of them visible (SOP §13.2).
 //!
 //! A command publishes all of its rows or none. Objects that were made before a later row turned out to be bad are let go again;
-//! a crash leaves them as ciphertext that no entry names.
+//! a crash leaves them as ciphertext that no entry names and a row of the catalogue does ([`super::orphans`]).
 
 use std::{
     sync::{
@@ -12,6 +12,7 @@ use std::{
 };
 
 use sovm_catalog::{ByteEvent, SealedUnder};
+use sovm_mesh::net::steps::reached;
 use sovm_object::{
     entry::VerifiedEntry,
     id::{DomainId, StorageId},
@@ -201,6 +202,17 @@ impl Core {
 
     /// Makes one object durable and signs what it is. Nobody sees it yet.
     async fn make_durable(&self, table: &TableGenesis, object: Finished) -> Result<Ready, ApiError> {
+        let durable = self
+            .make_unnamed(object.sealed.bytes.clone(), object.sealed.storage_id)
+            .await?;
+        let described = self.describe_object(table, object, durable.size());
+        if described.is_err() {
+            self.abandon(&[durable.id()]).await;
+        }
+        described
+    }
+
+    fn describe_object(&self, table: &TableGenesis, object: Finished, size: u64) -> Result<Ready, ApiError> {
         let Finished {
             sealed,
             dek,
@@ -208,7 +220,6 @@ impl Core {
             time_range,
             digest,
         } = object;
-        let durable = self.blobs.publish(sealed.bytes.clone(), sealed.storage_id).await?;
         let ops_seen = self.heads(Some(table.domain_id))?;
         let stamp = self.stamp()?;
         let manifest = self.sign(ObjectManifest {
@@ -241,11 +252,8 @@ impl Core {
             table_id: Some(table.table_id),
             adopts: None,
         });
-        Ok(Ready {
-            manifest,
-            dek,
-            size: durable.size(),
-        })
+        reached("publish.signed");
+        Ok(Ready { manifest, dek, size })
     }
 
     /// The one transaction that makes everything visible. Right and key are looked at again here, since both may have changed
@@ -259,6 +267,7 @@ impl Core {
         for object in ready {
             grants.push(self.sign_grant(&object.manifest, &object.dek, &kek)?);
         }
+        reached("publish.granted");
         let mut txn = self.catalog.begin()?;
         let mut entries: Vec<VerifiedEntry> = Vec::new();
         entries.extend(target.signed.clone().map(VerifiedEntry::from));
@@ -272,6 +281,7 @@ impl Core {
                 now_ms,
             )
             .map_err(ApiError::bug)?;
+            txn.forget_unpublished(&object.manifest.body().storage_id)?;
         }
         for entry in &entries {
             txn.admit(entry.clone(), Some(kek), now_ms)?;
@@ -287,6 +297,7 @@ impl Core {
             }
         }
         self.save(txn)?;
+        reached("publish.committed");
         self.told();
         Ok(())
     }
@@ -323,19 +334,11 @@ impl Core {
         Ok(self.sign(record))
     }
 
-    /// Gives up objects that no entry will name. What cannot be given up now is an orphan for the next collection.
+    /// Gives up objects that no entry will name.
     async fn let_go(&self, ready: &[Ready]) {
-        for object in ready {
-            let id: StorageId = object.manifest.body().storage_id;
-            if let Err(error) = self.blobs.release(id).await {
-                tracing::warn!(object = %id.fmt_short(), kind = %error_kind(&error), "an unpublished object could not be let go");
-            }
-        }
+        let ids: Vec<StorageId> = ready.iter().map(|object| object.manifest.body().storage_id).collect();
+        self.abandon(&ids).await;
     }
-}
-
-fn error_kind(_: &sovm_mesh::net::store::StoreError) -> &'static str {
-    "object store"
 }
 
 /// Turns the reader's progress into the command's. The number of bytes of the last pass goes into the report.

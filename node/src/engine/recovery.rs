@@ -186,8 +186,7 @@ impl Core {
         let mut durable = Vec::new();
         for object in &objects {
             durable.push(
-                self.blobs
-                    .publish(object.bytes.clone().into(), object.storage_id)
+                self.make_unnamed(object.bytes.clone().into(), object.storage_id)
                     .await?,
             );
         }
@@ -213,8 +212,8 @@ impl Core {
             ops_seen: ops_seen.clone(),
         };
         let (root, ring) = self.seal_root_and_ring(draft, &kek, &kits)?;
-        durable.push(self.blobs.publish(root.bytes().to_vec().into(), root.id()).await?);
-        durable.push(self.blobs.publish(ring.bytes().to_vec().into(), ring.id()).await?);
+        durable.push(self.make_unnamed(root.bytes().to_vec().into(), root.id()).await?);
+        durable.push(self.make_unnamed(ring.bytes().to_vec().into(), ring.id()).await?);
 
         // 3. The key store, then 4. everybody else.
         self.keys().try_update(|contents| -> Result<(), ApiError> {
@@ -247,6 +246,7 @@ impl Core {
         for object in durable {
             txn.byte_event(&object.id(), ByteEvent::Arrived, Some(object.size()), now_ms)
                 .map_err(ApiError::bug)?;
+            txn.forget_unpublished(&object.id())?;
         }
         txn.put_meta(&digest_row(&root.id()), &digest)?;
         let committed = self.commit(txn)?;

@@ -52,6 +52,12 @@ impl Core {
                     .to_owned(),
             );
         }
+        let own_absent = self.keep.own_absent.load(std::sync::atomic::Ordering::Relaxed);
+        if own_absent > 0 {
+            warnings.push(format!(
+                "{own_absent} objects that this device published had lost their bytes when it started: sovm doctor"
+            ));
+        }
         for (alarm, _) in snapshot.alarms()?.into_iter().rev().take(5) {
             warnings.push(alarm_sentence(&alarm));
         }
@@ -274,7 +280,7 @@ impl Core {
     }
 
     /// Kits, roots and the last proof, over all domains.
-    fn recovery_info(&self, snapshot: &Snapshot) -> Result<RecoveryInfo, ApiError> {
+    pub(super) fn recovery_info(&self, snapshot: &Snapshot) -> Result<RecoveryInfo, ApiError> {
         let mut info = RecoveryInfo::default();
         for domain in snapshot.domains()? {
             let id = domain.genesis.domain_id;
@@ -297,7 +303,7 @@ impl Core {
 }
 
 /// An alarm as a sentence.
-fn alarm_sentence(alarm: &Alarm) -> String {
+pub(super) fn alarm_sentence(alarm: &Alarm) -> String {
     match alarm {
         Alarm::SeqReused { site, .. } => format!(
             "device {} used one number for two records: a copy of its home runs, or it was restored from an old copy",

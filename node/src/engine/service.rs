@@ -57,6 +57,8 @@ impl Service for Node {
             Request::ObjectList { table } => Response::ObjectList(core.list_objects(table.as_deref()).await?),
             Request::ObjectShow { id } => Response::ObjectShow(Box::new(core.show_object(&id).await?)),
             Request::ObjectVerify { ids } => Response::ObjectVerify(core.verify_objects(&ids).await?),
+            Request::Gc(request) => Response::Gc(core.gc(&request).await?),
+            Request::Doctor { repair } => Response::Doctor(core.doctor(repair).await?),
             Request::ObjectHexdump { id, offset, length } => {
                 Response::ObjectHexdump(core.hexdump(&id, offset, length).await?)
             }
@@ -87,6 +89,8 @@ const fn fits_blind(request: &Request) -> bool {
             | Request::ObjectShow { .. }
             | Request::ObjectVerify { .. }
             | Request::ObjectHexdump { .. }
+            | Request::Gc(_)
+            | Request::Doctor { .. }
             | Request::Sync { .. }
             | Request::Join { .. }
     )

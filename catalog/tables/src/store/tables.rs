@@ -83,6 +83,10 @@ tables! {
     MLS = "mls-1";
 
     // Rows no signature covers: each value is sealed with its table and key (DESIGN §5).
+    /// storage id -> an object that no entry names: being made, or left over.
+    UNPUBLISHED = "unpublished-1";
+    /// number -> a collection.
+    AUDIT = "audit-1";
     /// storage id, site -> receipt.
     RECEIPTS = "receipts-1";
     /// name -> value.

@@ -271,10 +271,19 @@ fn story(world: &World, catalog: &Catalog) -> u64 {
             txn.admit(world.sign(world.kek_record(), &world.founder), None, NOW)?;
             txn.admit(world.sign(world.table(), &world.founder), world.sealed(), NOW)?;
             txn.put_invite(&INVITE, &invite(1))?;
+            // An object is being made: its row comes before its bytes.
+            let row = crate::Unpublished {
+                begun_ms: NOW,
+                size: 8_192,
+                run: 1,
+                orphan_since_ms: None,
+            };
+            txn.note_unpublished(&world.storage_id, &row)?;
             txn.put_meta(meta::NODE_NAME, b"step 2")
         },
         &|txn| {
-            // The publication step: manifest, grant, bytes and outbox together (SOP-241).
+            // The publication step: manifest, grant, bytes, outbox and the end of the journal row together (SOP-241).
+            txn.forget_unpublished(&world.storage_id)?;
             txn.admit(world.signed_manifest(), world.sealed(), NOW)?;
             txn.admit(world.sign(world.access(), &world.member), world.sealed(), NOW)?;
             txn.set_byte_state(&world.storage_id, crate::ByteState::Available, 8_192, NOW)?;
@@ -356,6 +365,11 @@ fn check_story(world: &World, catalog: &Catalog) -> u64 {
         has(2).then(|| u64::from(done < 4))
     );
     assert_eq!(snapshot.outbox().unwrap().len(), usize::from(has(3) && done < 5));
+    assert_eq!(
+        snapshot.unpublished().unwrap().len(),
+        usize::from(done == 2),
+        "the journal row ends with the step that publishes"
+    );
     assert_eq!(snapshot.ceiling("seq").unwrap(), has(5).then_some(2_000));
     assert_eq!(snapshot.counts().unwrap().refused, if done == 6 { 2 } else { 0 });
     check_indexes(catalog);

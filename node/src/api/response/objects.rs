@@ -91,6 +91,9 @@ pub struct VerifyResult {
     pub findings: Vec<String>,
     /// Bytes read and compared.
     pub bytes: u64,
+    /// Where intact bytes come from, when these are damaged or gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healing: Option<String>,
 }
 
 /// Encrypted bytes as they stand on disk.

@@ -124,7 +124,7 @@ pub(super) async fn keep_level(core: Weak<Core>) {
 
 impl Core {
     /// Sites to talk to: everybody in the roster who listens.
-    pub(super) fn talk_partners(&self) -> Result<Vec<SiteId>, ApiError> {
+    pub(in super::super) fn talk_partners(&self) -> Result<Vec<SiteId>, ApiError> {
         let snapshot = self.read()?;
         let Some(roster) = snapshot.roster(Place::Mesh)? else {
             return Ok(Vec::new());

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use sovm_catalog::{BadBytes, ByteEvent, HolderRow, Read as _, Scope, Snapshot};
+use sovm_catalog::{BadBytes, ByteEvent, ByteState, HolderRow, Read as _, Scope, Snapshot};
 use sovm_mesh::{
     net::{
         fetch::{Blame, FetchError, FetchRequest, Fetcher},
@@ -143,6 +143,9 @@ async fn attempt(
             let _ = report.try_send(Event::Progress(id, holder));
         }
     };
+    if let Some(core) = core.upgrade() {
+        core.let_go_of_damaged(&id).await;
+    }
     let result = fetcher.fetch(&request, holder, progress).await;
     let Some(core) = core.upgrade() else {
         return;
@@ -188,10 +191,19 @@ impl Core {
         let snapshot = self.read()?;
         let blind = self.is_blind()?;
         let mut events = Vec::new();
-        for pending in snapshot.pending_bytes()? {
+        // Asked for anew on request: pauses after failures are forgotten.
+        let ask_again = self.keep.ask_again.swap(false, Ordering::Relaxed);
+        let missing = snapshot.pending_bytes()?.into_iter().chain(snapshot.damaged_bytes()?);
+        for pending in missing {
             // Bytes of an object that only a sender named are not worth anything; a blind replica keeps what it was told to.
-            if (!pending.accepted && !blind) || planner.status(&pending.storage_id).is_some() {
+            if !pending.accepted && !blind {
                 continue;
+            }
+            if planner.status(&pending.storage_id).is_some() {
+                if !ask_again {
+                    continue;
+                }
+                events.push(Event::Unwant(pending.storage_id));
             }
             let size = pending.exact_byte_size.and_then(padme);
             events.push(Event::Want {
@@ -235,11 +247,25 @@ impl Core {
             };
             let mut txn = self.catalog.begin()?;
             txn.put_holder(id, holder, &row)?;
+            if matches!(error, FetchError::NotHeld | FetchError::Refused) {
+                // Damaged bytes that this holder cannot replace are bytes that are missing (SOP-262).
+                txn.byte_event(id, ByteEvent::NoHolder, None, now_ms)
+                    .map_err(ApiError::bug)?;
+            }
             self.save(txn)?;
             Ok(())
         };
         if note().is_err() {
             tracing::warn!(object = %id.fmt_short(), "a failed attempt could not be noted");
+        }
+    }
+
+    /// The store calls a damaged object complete, and would bring nothing. Once it is let go, a fetch looks at its bytes.
+    async fn let_go_of_damaged(&self, id: &StorageId) {
+        let status = self.read().and_then(|snapshot| Ok(snapshot.byte_status(id)?));
+        let damaged = ByteState::Quarantined(BadBytes::HashMismatch);
+        if matches!(status, Ok(Some(status)) if status.state == damaged) && self.blobs.release(*id).await.is_err() {
+            tracing::warn!(object = %id.fmt_short(), "a damaged object could not be let go");
         }
     }
 
