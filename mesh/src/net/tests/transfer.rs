@@ -428,3 +428,41 @@ async fn shutdown_lets_a_running_transfer_end() {
         .await;
     assert!(gone.is_err());
 }
+
+/// SOP-187, SOP-262: once the store has let go of it, a fetch reads a damaged object in full and puts bytes of the same id in
+/// place of the bad ones, whatever is wrong with the files.
+#[tokio::test]
+async fn what_was_set_aside_is_fetched_into_place() {
+    let (holder, member) = pair().await;
+    let size = 6 << 20;
+    let (id, bytes) = object(size, 1);
+    for node in [&holder, &member] {
+        node.net.store().publish(bytes.clone(), id).await.unwrap();
+    }
+    let (fetcher, store) = (member.net.fetcher(), member.net.store());
+    let (data, outboard) = (store.data_path(id), store.outboard_path(id));
+    let shorten = || {
+        std::fs::File::options()
+            .write(true)
+            .open(&data)
+            .unwrap()
+            .set_len(2 << 20)
+            .unwrap()
+    };
+    let damages: [&dyn Fn(); 5] = [
+        &|| flip(&data, 3 << 20),
+        &|| flip(&outboard, 70),
+        &shorten,
+        &|| std::fs::remove_file(&data).unwrap(),
+        &|| std::fs::remove_file(&outboard).unwrap(),
+    ];
+    for (number, damage) in damages.into_iter().enumerate() {
+        damage();
+        assert!(store.scrub(id).await.is_err(), "damage {number}");
+        store.release(id).await.unwrap();
+        let outcome = fetcher.fetch(&FetchRequest::whole(id), holder.site(), |_| ()).await;
+        let outcome = outcome.unwrap_or_else(|error| panic!("damage {number}: {error}"));
+        assert!(outcome.durable.is_some(), "damage {number}");
+        assert_eq!(store.scrub(id).await.unwrap(), size as u64, "damage {number}");
+    }
+}
