@@ -55,7 +55,7 @@ fn findings(node: &Node) -> Vec<String> {
 /// SOP-116: nothing readable and no temporary file.
 fn nothing_is_left_open(node: &Node, step: &str) {
     for path in node.files() {
-        let name = path.display().to_string();
+        let name = path.strip_prefix(node.home()).unwrap().display().to_string();
         assert!(!name.contains("/temp/") && !name.contains(".tmp"), "{step} left {name}");
         let bytes = std::fs::read(&path).unwrap();
         let found = bytes.windows(MARK.len()).any(|window| window == MARK.as_bytes());

@@ -2,7 +2,7 @@
 
 use std::{
     io::{Seek as _, SeekFrom, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
@@ -67,7 +67,7 @@ fn largest_object(node: &Node) -> String {
     largest["storage_id"].as_str().unwrap().to_owned()
 }
 
-fn flip(path: &PathBuf, at: u64) {
+fn flip(path: &Path, at: u64) {
     let mut byte = std::fs::read(path).unwrap()[at as usize];
     byte ^= 1;
     let mut file = std::fs::File::options().write(true).open(path).unwrap();
@@ -106,7 +106,7 @@ fn damage_heals_from_another_device() {
     assert_eq!(taker.rows("select count(*), sum(a % 1000) from numbers"), expected);
     let id = largest_object(&taker);
 
-    type Damage = fn(&PathBuf, &PathBuf);
+    type Damage = fn(&Path, &Path);
     let damages: [(&str, Damage); 5] = [
         ("a flipped byte", |data, _| flip(data, 70_000)),
         ("flipped inner hashes", |_, outboard| flip(outboard, 70)),

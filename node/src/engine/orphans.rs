@@ -149,13 +149,18 @@ impl Core {
 
     /// Gives up objects that no entry will name: from here on they are orphans.
     pub(super) async fn abandon(&self, ids: &[StorageId]) {
+        let mut ids: BTreeSet<_> = ids.iter().copied().collect();
+        // A step can fail after its transaction was made; what that published must stay.
+        match self.read().and_then(|snapshot| self.objects_in_use(&snapshot)) {
+            Ok(used) => ids.retain(|id| !used.contains(id)),
+            Err(_) => return,
+        }
         if ids.is_empty() {
             return;
         }
         if self.blobs.release_all(ids.iter().copied()).await.is_err() {
             tracing::warn!(objects = ids.len(), "unpublished objects could not be let go");
         }
-        let ids: BTreeSet<_> = ids.iter().copied().collect();
         if let Err(error) = self.end_making(|id, _| ids.contains(id)) {
             // The next start of the node does the same.
             tracing::warn!(kind = ?error.kind, "unpublished objects could not be noted as left over");
