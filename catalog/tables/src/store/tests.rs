@@ -252,6 +252,25 @@ fn full_disk_fails_one_step_and_heals() {
     check_indexes(&catalog);
 }
 
+/// A catalogue of an earlier build lacks tables made since: opening makes them and keeps everything else.
+#[test]
+fn tables_of_a_later_build_are_made_at_open() {
+    let disk = CrashDisk::default();
+    let (world, catalog) = (World::new(), Catalog::on_disk(&disk).unwrap());
+    let mut txn = catalog.begin().unwrap();
+    world.found(&mut txn);
+    for table in [tables::UNPUBLISHED, tables::AUDIT] {
+        assert!(txn.raw().delete_table(table).unwrap());
+    }
+    let _ = txn.commit().unwrap();
+    assert!(catalog.read().unwrap().unpublished().is_err());
+    drop(catalog);
+    let snapshot = Catalog::on_disk(&disk).unwrap().read().unwrap();
+    assert_eq!(snapshot.mesh_id().unwrap(), Some(world.mesh));
+    assert_eq!(snapshot.unpublished().unwrap(), []);
+    assert_eq!(snapshot.collections().unwrap(), []);
+}
+
 /// Everything durable, one step after the other. Gives the number of steps that returned.
 fn story(world: &World, catalog: &Catalog) -> u64 {
     type Step<'s> = &'s dyn Fn(&mut Txn) -> Result<(), StoreError>;
