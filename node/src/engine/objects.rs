@@ -338,9 +338,7 @@ impl Stated {
         self.digest = self.digest.plus(digester.finish());
         Ok(())
     }
-}
 
-impl Stated {
     /// Refuses a second row of one identity among those of one object (SOP-238): a delete could not say which it means.
     fn tell_apart(&mut self, batch: &RecordBatch, table: &Table) -> Result<(), ApiError> {
         if table.identity.is_empty() {
@@ -352,7 +350,7 @@ impl Stated {
         for row in 0..batch.num_rows() {
             encoder.encode(row, &mut identity).map_err(failed)?;
             let hash = blake3::hash(&identity);
-            let half = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+            let half = hash.as_bytes().first_chunk::<16>().copied().unwrap_or_default();
             if !self.identities.insert(half) {
                 let types: Vec<_> = columns.iter().map(|column| column.ty).collect();
                 let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
