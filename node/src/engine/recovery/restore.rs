@@ -144,7 +144,16 @@ async fn from_first_that_works(
             }
         };
         match plan::recover(kit, &source, options, &mut tell).await {
-            Ok(recovered) => return Ok((source, recovered)),
+            Ok(recovered) => {
+                for (root, why) in &recovered.report.failed {
+                    let text = format!(
+                        "root {} did not lead to its checkpoint ({why}); an older one is used",
+                        root.fmt_short()
+                    );
+                    progress.event(Event::Notice { text });
+                }
+                return Ok((source, recovered));
+            }
             Err(error) => {
                 failures.push(failed(&error));
                 source.close().await;
