@@ -16,6 +16,7 @@ mod fuzz;
 mod harness;
 mod heal;
 mod ingest;
+mod messages;
 mod objects;
 mod offline;
 mod partitions;
