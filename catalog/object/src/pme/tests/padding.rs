@@ -351,16 +351,19 @@ fn a_repack_has_only_its_own_entry() {
 #[test]
 fn a_footer_length_is_believed_only_inside_the_object() {
     use crate::verified::{ReadError, VerifiedBytes, VerifiedRead};
-    use std::{cell::Cell, ops::Range};
+    use std::{
+        ops::Range,
+        sync::atomic::{AtomicU64, Ordering::Relaxed},
+    };
 
-    struct Counting(MemoryObject, Cell<u64>);
+    struct Counting(MemoryObject, AtomicU64);
     impl VerifiedRead for Counting {
         async fn size(&self, id: StorageId) -> Result<u64, ReadError> {
             self.0.size(id).await
         }
         async fn read(&self, id: StorageId, ranges: &[Range<u64>]) -> Result<Vec<VerifiedBytes>, ReadError> {
             let len: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-            self.1.set(self.1.get() + len);
+            self.1.fetch_add(len, Relaxed);
             self.0.read(id, ranges).await
         }
     }
@@ -368,7 +371,7 @@ fn a_footer_length_is_believed_only_inside_the_object() {
     let len = sealed.bytes.len() as u32;
     for claimed in [len - 11, len, 1 << 28, u32::MAX] {
         let forged = forge::with_footer_len(&sealed.bytes, claimed);
-        let source = Counting(object(&forged), Cell::new(0));
+        let source = Counting(object(&forged), AtomicU64::new(0));
         let opened = ready(Footer::open(
             &source,
             id_of(&forged),
@@ -376,6 +379,6 @@ fn a_footer_length_is_believed_only_inside_the_object() {
             OpenOptions { tail_len: 8 },
         ));
         assert!(matches!(opened, Err(OpenError::FooterLength { .. })), "{claimed}");
-        assert_eq!(source.1.get(), 4 + 8, "the two ends and nothing more");
+        assert_eq!(source.1.load(Relaxed), 4 + 8, "the two ends and nothing more");
     }
 }
