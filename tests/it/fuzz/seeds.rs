@@ -9,7 +9,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root};
 use parquet::{
     arrow::ArrowWriter,
     basic::{Compression, ZstdLevel},
@@ -236,6 +236,7 @@ fn payload_of(entry: &VerifiedEntry) -> (u8, Vec<u8>) {
         E::TableGenesis(entry) => (12, cbor::to_vec(entry.body())),
         E::Manifest(entry) => (13, cbor::to_vec(entry.body())),
         E::Access(entry) => (14, cbor::to_vec(entry.body())),
+        E::TableOp(entry) => (15, cbor::to_vec(entry.body())),
     }
 }
 
