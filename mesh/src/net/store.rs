@@ -266,8 +266,8 @@ impl ObjectStore {
     ) -> Result<Durable, PublishError> {
         self.check_room(size_hint.unwrap_or(0))?;
         // The store wants a stream that may be shared between threads, which a reader may not be: a task of ours reads.
-        let (pieces, mut received) = tokio::sync::mpsc::channel(2);
-        let reading = tokio::spawn(async move {
+        let (pieces, mut received) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(2);
+        let mut reading = tokio::spawn(async move {
             loop {
                 let mut piece = Vec::with_capacity(IMPORT_PIECE_BYTES);
                 match (&mut reader)
@@ -278,21 +278,19 @@ impl ObjectStore {
                     Ok(0) => return Ok(()),
                     Ok(_) if pieces.send(Ok(Bytes::from(piece))).await.is_err() => return Ok(()),
                     Ok(_) => {}
-                    Err(error) => {
-                        // Tells the store to drop the import; the error itself goes to our caller.
-                        let _ = pieces.send(Err(io::Error::from(error.kind()))).await;
-                        return Err(error);
-                    }
+                    // The channel stays open beside the error, so that the store never takes what came so far for the whole.
+                    Err(error) => return Err((error, pieces)),
                 }
             }
         });
         let _pin = self.pin(expected).await?;
         let stream = stream::poll_fn(move |context| received.poll_recv(context));
-        let added = self.store().add_stream(stream).await.temp_tag().await;
-        // The stream is dropped by now, so the task has ended or ends at its next piece.
-        if let Ok(Err(error)) = reading.await {
-            return Err(PublishError::Source(error));
-        }
+        let added = tokio::select! {
+            biased;
+            // An error inside the stream would race the store's own messages; leaving the import drops it as well.
+            Ok(Err((error, _open))) = &mut reading => return Err(PublishError::Source(error)),
+            added = async { self.store().add_stream(stream).await.temp_tag().await } => added,
+        };
         let tag = added.map_err(|error| self.import_failed(error, size_hint.unwrap_or(0)))?;
         self.settle(tag, expected).await
     }

@@ -21,9 +21,10 @@ pub(super) struct Stamp {
 impl Core {
     /// A fresh number and time. Both are covered on disk before they are handed out.
     pub(super) fn stamp(&self) -> Result<Stamp, ApiError> {
-        let hlc = self.clock().tick(self.now_ms());
+        let now_ms = self.now_ms();
+        let hlc = self.clock().tick(now_ms);
         let mut keys = self.keys();
-        keys.cover_hlc(hlc)?;
+        keys.cover_hlc(hlc, now_ms)?;
         Ok(Stamp {
             seq: keys.next_seq()?,
             hlc,

@@ -263,11 +263,17 @@ impl KeyStore {
     }
 
     /// Makes sure that a restart begins above `stamp`. Call it before the stamp leaves the node; it rarely writes.
-    pub fn cover_hlc(&mut self, stamp: Hlc) -> Result<(), WriteError> {
+    ///
+    /// Room is taken above the real time, not above the stamp: each start begins at the ceiling of the one before, and starts that
+    /// follow each other quickly must not carry the clock away.
+    pub fn cover_hlc(&mut self, stamp: Hlc, now_ms: u64) -> Result<(), WriteError> {
         if stamp < self.contents.hlc_ceiling {
             return Ok(());
         }
-        self.update(|contents| contents.hlc_ceiling = Hlc::new(stamp.millis().saturating_add(HLC_AHEAD_MS), 0))
+        let ceiling_ms = now_ms
+            .saturating_add(HLC_AHEAD_MS)
+            .max(stamp.millis().saturating_add(1));
+        self.update(|contents| contents.hlc_ceiling = Hlc::new(ceiling_ms, 0))
     }
 
     /// Remembers how many commits the catalogue has; never goes back. How often to call it is the caller's trade of writes

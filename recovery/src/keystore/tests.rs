@@ -113,7 +113,7 @@ fn everything_survives_a_restart() {
     let home = Home::new();
     let mut store = home.store();
     store.update(fill).unwrap();
-    store.cover_hlc(Hlc::new(50_000, 7)).unwrap();
+    store.cover_hlc(Hlc::new(50_000, 7), 50_000).unwrap();
     store.note_catalogue_commits(42).unwrap();
     store.note_catalogue_commits(41).unwrap();
     let before = store.contents().encode();
@@ -157,10 +157,30 @@ fn the_clock_is_covered_without_a_write_each_time() {
     let home = Home::new();
     let mut store = home.store();
     for ms in 0..HLC_AHEAD_MS {
-        store.cover_hlc(Hlc::new(1_000_000 + ms, 1)).unwrap();
+        store.cover_hlc(Hlc::new(1_000_000 + ms, 1), 1_000_000 + ms).unwrap();
         assert!(store.hlc_floor() > Hlc::new(1_000_000 + ms, 1));
     }
     assert_eq!(store.contents().revision, 1);
+}
+
+/// SOP-133: a hundred commands in ten seconds, each a start of its own, leave the clock within what others accept.
+#[test]
+fn quick_starts_do_not_carry_the_clock_away() {
+    let home = Home::new();
+    let mut last = Hlc::default();
+    for start in 0..100 {
+        let now_ms = 1_000_000 + 100 * start;
+        let mut store = home.store();
+        let mut clock = HlcClock::starting_at(store.hlc_floor());
+        for _ in 0..3 {
+            let stamp = clock.tick(now_ms);
+            assert!(stamp > last);
+            store.cover_hlc(stamp, now_ms).unwrap();
+            assert!(store.hlc_floor() > stamp);
+            last = stamp;
+        }
+        assert!(last.millis() <= now_ms + HLC_AHEAD_MS + start, "{last} at {now_ms}");
+    }
 }
 
 #[test]

@@ -193,8 +193,12 @@ impl<R: Read> Read for Sealer<R> {
         if out.is_empty() {
             return Ok(0);
         }
-        if self.taken == self.ready.len() {
-            self.make()?;
+        if self.taken == self.ready.len()
+            && let Err(error) = self.make()
+        {
+            // What was read but not sealed must not come out with the next call.
+            self.ready.zeroize();
+            return Err(error);
         }
         let len = out.len().min(self.ready.len() - self.taken);
         out[..len].copy_from_slice(&self.ready[self.taken..self.taken + len]);

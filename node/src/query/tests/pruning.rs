@@ -44,8 +44,8 @@ async fn only_row_groups_that_can_match_are_read() {
         (1, 1, 9)
     );
     assert_eq!(found.rows_decoded, ROW_GROUP_ROWS as u64);
-    let (answer, report) = query(&table, "select n from t where n = 450", EXPLAIN).await.unwrap();
-    assert_eq!(answer, ["| 450 |"]);
+    assert_eq!(rows(&table, "select n from t where n = 450").await, ["| 450 |"]);
+    let (_, report) = query(&table, "select n from t where n = 450", EXPLAIN).await.unwrap();
     let plan = report.explain.unwrap().plan;
     assert!(plan.contains("FilterExec: n"), "no filter is left in the plan:\n{plan}");
 }
@@ -57,9 +57,10 @@ async fn only_columns_asked_for_are_read() {
         Column::new(1, "n", ColumnType::Int64, false),
         Column::new(2, "s", ColumnType::Text, false),
     ]);
+    // The footer is decrypted for each of them, so the texts are much longer than it.
     let long = (0..100_u64).map(|row| {
-        (0..200_u64)
-            .map(|i| format!("{:x}", (row * 7919 + i * 104_729) % 997))
+        (0..100_u64)
+            .map(|i| format!("{:x}", (row * 7919 + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
             .collect::<String>()
     });
     table.publish(vec![

@@ -322,6 +322,10 @@ fn rows_that_do_not_fit_are_refused() {
     let mut encoder = Encoder::new(batch.schema(), EncodeOptions::default()).unwrap();
     assert!(matches!(
         encoder.write(&batch.project(&[1]).unwrap()),
+        Err(EncodeError::OtherFieldId { .. })
+    ));
+    assert!(matches!(
+        encoder.write(&batch.project(&[0]).unwrap()),
         Err(EncodeError::Batch(_))
     ));
     let strict = Arc::new(Schema::new(vec![
