@@ -1,7 +1,7 @@
 use std::{fs as std_fs, path::Path};
 
 use sovm_object::{
-    hlc::Hlc,
+    hlc::{Hlc, HlcClock},
     id::{DomainId, KekId, MeshId, RecordId, SiteId},
     secret::{DatabaseKey, Kek, SiteKey},
 };

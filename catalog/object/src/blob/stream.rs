@@ -8,7 +8,7 @@
 use std::io::{self, Read};
 
 use ring::aead::{Aad, LessSafeKey};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::{CHUNK_BYTES, Layout, MAGIC, SealBlobError, TAG, chunk_key, chunk_nonce, seal::layout_for_writing};
 use crate::{
