@@ -311,5 +311,10 @@ impl OpenedRing {
     }
 }
 
+/// Arbitrary bytes as the signed inside of a ring blob; for fuzzing, which age would stop before. Must never panic.
+pub fn fuzz_decode(bytes: &[u8]) {
+    let _ = SignedIn::<Padded>::decode(bytes);
+}
+
 #[cfg(test)]
 mod tests;

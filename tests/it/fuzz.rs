@@ -2,12 +2,15 @@
 //!
 //! Each storm starts from valid samples and changes them in the ways that find bugs in parsers: flipped bits, odd lengths,
 //! pieces cut, doubled or taken from another sample. The numbers are seeded, so a failure repeats and prints its input.
+//! What the fuzzer found is kept as files and decoded again by [`corpus`].
 
+mod corpus;
 mod entries;
 mod groups;
 mod objects;
 mod peers;
 mod recovery;
+mod seeds;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -128,15 +131,4 @@ fn entries() -> Vec<Vec<u8>> {
         .iter()
         .map(|(_, entry)| entry.bytes().to_vec())
         .collect()
-}
-
-/// The valid entry of that name.
-fn entry(name: &str) -> Vec<u8> {
-    vectors::entries()
-        .iter()
-        .find(|(found, _)| *found == name)
-        .unwrap()
-        .1
-        .bytes()
-        .to_vec()
 }

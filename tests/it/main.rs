@@ -6,6 +6,7 @@ mod bad_input;
 mod duckdb;
 mod fuzz;
 mod harness;
+mod messages;
 mod objects;
 mod offline;
 mod readme;

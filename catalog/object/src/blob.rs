@@ -10,6 +10,7 @@
 //! The total length is the Padmé size of the unpadded object, exactly. Layout and filler are functions of the total alone,
 //! so a holder learns nothing from them. A DEK seals one blob and no other: the nonces start at zero in each.
 
+pub mod fuzz;
 mod layout;
 mod read;
 mod seal;

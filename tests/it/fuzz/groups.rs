@@ -3,44 +3,29 @@
 use std::collections::BTreeMap;
 
 use sovm_mesh::proto::{
-    hint::{self, Hint},
-    kek::{self as bundle, BundleContext},
+    hint, kek as bundle,
     mls::{self, AddMember, Change, JoinCheck, MemoryRows, MlsError, MlsKey},
 };
-use sovm_object::id::{BranchId, KekId, SiteId};
+use sovm_object::id::{KekId, SiteId};
 
 use super::storm;
-use crate::vectors::{DOMAIN, HLC, kek, mesh, ring, site_key};
+use crate::{
+    messages,
+    vectors::{DOMAIN, kek, mesh},
+};
 
 #[test]
 fn hints_and_key_bundles() {
-    let (mesh, key) = (mesh(), site_key());
-    let kek = kek();
-    let body = |elements: usize| Hint {
-        mesh_id: mesh,
-        domain_id: DOMAIN,
-        site: key.site_id(),
-        hlc: HLC,
-        elements: vec![[7; 32]; elements].into(),
-        objects: vec![].into(),
-    };
-    let hints: Vec<Vec<u8>> = [0, 1, 12]
-        .map(|elements| hint::seal(body(elements), &key, &kek).unwrap())
-        .into();
+    let (mesh, kek) = (mesh(), kek());
+    let hints = [0, 1, 12].map(messages::hint);
     assert!(hint::open(&hints[0], &kek, &mesh, &DOMAIN).is_ok());
     storm("hint", 3_000, &hints, |bytes| {
         hint::fuzz_decode(bytes);
         let _ = hint::open(bytes, &kek, &mesh, &DOMAIN);
     });
 
-    let context = BundleContext {
-        mesh,
-        domain: DOMAIN,
-        branch: BranchId::from_bytes([6; 32]),
-        receiver: key.site_id(),
-    };
-    let wrap_key = [3; 32];
-    let sealed = bundle::seal(&wrap_key, &context, 0, &ring(), &|_, _| true, &key, HLC).unwrap();
+    let (wrap_key, context) = messages::bundle_context();
+    let sealed = messages::key_bundle();
     let record_of = |_: &KekId| Some((2, kek.commitment()));
     assert_eq!(
         bundle::open(&sealed, &wrap_key, &context, &record_of)

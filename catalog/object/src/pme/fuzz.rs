@@ -1,11 +1,13 @@
 //! Entry points for fuzzing: arbitrary bytes in, no panic, no large allocation (SOP-90).
 //!
-//! Behind the AEAD a fuzzer would never get past the first tag, so two of the entries encrypt their input themselves.
+//! Behind the AEAD a fuzzer would never get past the first tag, so two of the entries encrypt their input themselves. What
+//! is accepted must also keep its promises; the entries assert them, since a fuzzer sees nothing but a panic.
 
 use super::{
-    Claims, DecodeOptions, Encoded, Footer, NonceSource, OpenError,
-    footer::CryptoMetadata,
+    Claims, DecodeOptions, Encoded, Footer, NonceSource, OpenError, PageInfo,
+    footer::{self, CryptoMetadata},
     module::{self, ModuleKey},
+    page,
 };
 use crate::{
     id::{KeyRef, StorageId},
@@ -29,11 +31,43 @@ pub fn object(bytes: &[u8]) {
 
 /// `bytes` as a decrypted footer in an object of `size` bytes, as a hostile producer could seal it.
 pub fn footer(bytes: &[u8], size: u64) {
+    if let Ok((stripped, _)) = footer::strip(bytes) {
+        let again = footer::strip(&stripped).map(|(again, _)| again);
+        assert_eq!(
+            again.ok(),
+            Some(stripped),
+            "a stripped footer has nothing left to strip"
+        );
+    }
     if let Ok(footer) = from_plain(bytes, size) {
         let _ = footer.audit(&Claims::default());
         let all: Vec<usize> = (0..footer.row_groups()).collect();
-        let _ = footer.plan(&all, &footer.project_all());
+        if let Ok(plan) = footer.plan(&all, &footer.project_all()) {
+            assert!(
+                plan.len() <= size,
+                "what is fetched stands in the object, each byte once"
+            );
+            assert!(plan.ranges().iter().all(|range| range.end <= size));
+        }
     }
+}
+
+/// `bytes` as a page header with its page behind it: the header's length and what it says.
+pub fn page_header(bytes: &[u8]) -> Option<(usize, PageInfo)> {
+    let header = page::parse(bytes).ok()?;
+    let alone = page::parse(&bytes[..header.len]).expect("the bytes behind a header are not its own");
+    assert_eq!((alone.len, alone.info), (header.len, header.info));
+    Some((header.len, header.info))
+}
+
+/// `bytes` as the clear FileCryptoMetaData with the footer module behind it: its length.
+pub fn crypto_metadata(bytes: &[u8]) -> Option<usize> {
+    let (_, len) = footer::crypto_metadata(bytes).ok()?;
+    assert!(
+        footer::crypto_metadata(&bytes[..len]).is_ok(),
+        "the bytes behind it are not its own"
+    );
+    Some(len)
 }
 
 /// `bytes` as a plain Parquet file: encrypted as a hostile producer could, then read. Reaches the page decoders.
