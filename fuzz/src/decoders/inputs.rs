@@ -67,7 +67,7 @@ fn open(content: &[u8], format: Format) -> Result<Source, super::super::ingest::
     })
 }
 
-/// A column of every type without children, named `a` to `u`, and a list and a struct.
+/// A column of every type without children, named `a` to `q`.
 fn fixed_columns() -> Vec<Column> {
     use ColumnType as T;
     let leaves = [

@@ -11,6 +11,7 @@ use sovm_object::{
     },
     seal0::SealedIn,
     secret::Kek,
+    sign::Body,
     stats::{Comparison, MAX_STATISTICS, Predicate, may_match, may_match_time},
     types::{ColumnType, columns_of_defs, schema_of_columns},
 };
@@ -88,22 +89,26 @@ pub(super) fn record(bytes: &[u8]) {
         return;
     };
     match kind % 15 {
-        0 => drop(payload::<RecoveryRootBody>(bytes)),
-        1 => drop(payload::<MeshGenesis>(bytes)),
-        2 => drop(payload::<MeshName>(bytes)),
-        3 => drop(payload::<NodeBinding>(bytes)),
-        4 => drop(payload::<MembershipOp>(bytes)),
-        5 => drop(payload::<DomainGenesis>(bytes)),
-        6 => drop(payload::<CommitRecord>(bytes)),
-        7 => drop(payload::<HeadClaim>(bytes)),
-        8 => drop(payload::<RejoinOffer>(bytes)),
-        9 => drop(payload::<KekRecord>(bytes)),
-        10 => drop(payload::<KitRecord>(bytes)),
-        11 => drop(payload::<RootAnnouncement>(bytes)),
+        0 => check::<RecoveryRootBody>(bytes),
+        1 => check::<MeshGenesis>(bytes),
+        2 => check::<MeshName>(bytes),
+        3 => check::<NodeBinding>(bytes),
+        4 => check::<MembershipOp>(bytes),
+        5 => check::<DomainGenesis>(bytes),
+        6 => check::<CommitRecord>(bytes),
+        7 => check::<HeadClaim>(bytes),
+        8 => check::<RejoinOffer>(bytes),
+        9 => check::<KekRecord>(bytes),
+        10 => check::<KitRecord>(bytes),
+        11 => check::<RootAnnouncement>(bytes),
         12 => table(bytes),
-        13 => drop(payload::<ObjectManifest>(bytes)),
-        _ => drop(payload::<AccessRecord>(bytes)),
+        13 => check::<ObjectManifest>(bytes),
+        _ => check::<AccessRecord>(bytes),
     }
+}
+
+fn check<T: Body>(bytes: &[u8]) {
+    let _ = payload::<T>(bytes);
 }
 
 /// Columns of a table that decodes become a schema or are refused.
@@ -114,9 +119,8 @@ fn table(bytes: &[u8]) {
     let _ = table.schema_fingerprint();
     if let Ok(columns) = columns_of_defs(&table.columns) {
         let back: Vec<_> = columns.iter().map(sovm_object::types::Column::to_def).collect();
-        let same = |(a, b): (&_, &_)| fields(a) == fields(b);
         assert!(
-            back.iter().zip(&table.columns).all(same),
+            back.iter().zip(&table.columns).all(|(a, b)| fields(a) == fields(b)),
             "columns keep what was signed"
         );
         let _ = schema_of_columns(&columns);

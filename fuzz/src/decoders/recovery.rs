@@ -55,7 +55,7 @@ pub(super) fn kit_page(bytes: &[u8]) {
         assert!(AgeSecret::from_text(&secret.to_text()).is_some());
     }
     if let Ok(id) = text.parse::<StorageId>() {
-        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.to_string().parse::<StorageId>().ok(), Some(id));
     }
     let _ = (
         text.parse::<Fingerprint>(),

@@ -1,7 +1,7 @@
 //! The fuzzer's corpus, decoded again in the ordinary test run: its seeds and every input that once broke a decoder.
 
 #[path = "../../../fuzz/src/decoders/mod.rs"]
-#[allow(unreachable_pub, reason = "public for the programs of the fuzzer")]
+#[allow(dead_code, unreachable_pub, reason = "some of it is for the programs of the fuzzer")]
 mod decoders;
 
 use std::{collections::BTreeSet, fs, path::Path};

@@ -173,8 +173,8 @@ fn objects() -> Seeds {
         [&[0][..], &sealed.bytes].concat()
     };
     let mut trees = vec![];
-    for groups in 1..=3usize {
-        let bytes = vec![groups as u8; (groups - 1) * 16_384 + 100];
+    for groups in 1..=3_usize {
+        let bytes = vec![7; (groups - 1) * 16_384 + 100];
         let outboard = outboard(&bytes);
         trees.push([&(bytes.len() as u64).to_le_bytes()[..], &outboard].concat());
     }
@@ -251,10 +251,16 @@ fn records() -> Seeds {
     let numbered = |(kind, payload): (u8, Vec<u8>)| [&[kind][..], &payload].concat();
     let seal = |entry: &VerifiedEntry| sealed::seal(entry.bytes(), &kek(), &KEK_ID, &mesh(), &DOMAIN);
     let padded = |entry: &[u8], target: usize| {
-        let mut e = Encoder::new();
-        let zeros = target - entry.len() - 5;
-        e.array(2).bytes(entry).bytes(&vec![0; zeros]);
-        e.into_vec()
+        let encode = |zeros: usize| {
+            let mut e = Encoder::new();
+            e.array(2).bytes(entry).bytes(&vec![0; zeros]);
+            e.into_vec()
+        };
+        (0..target)
+            .rev()
+            .map(encode)
+            .find(|bytes| bytes.len() <= target)
+            .unwrap()
     };
     let keys = [
         Value::Bool(true),

@@ -122,6 +122,9 @@ impl Encoded {
     }
 }
 
+/// A sum of lengths that no file has.
+const TOTAL: EncryptError = EncryptError::Malformed("a total is out of range");
+
 struct Walk<'a, 'n> {
     input: &'a [u8],
     cipher: &'a LessSafeKey,
@@ -132,9 +135,10 @@ struct Walk<'a, 'n> {
 impl Walk<'_, '_> {
     fn row_group(&mut self, ordinal: usize, group: &mut Struct<'_>) -> Result<(), EncryptError> {
         let start = self.body.len() as i64;
-        let mut uncompressed = 0;
+        let mut uncompressed = 0i64;
         for (column, chunk) in group.structs_mut(field::GROUP_COLUMNS).enumerate() {
-            uncompressed += self.column_chunk(ordinal, column, chunk)?;
+            let chunk = self.column_chunk(ordinal, column, chunk)?;
+            uncompressed = uncompressed.checked_add(chunk).ok_or(TOTAL)?;
         }
         let ordinal = i16::try_from(ordinal).map_err(|_| EncryptError::Malformed("too many row groups"))?;
         group.set(field::GROUP_BYTE_SIZE, Value::I64(uncompressed));
@@ -200,7 +204,11 @@ impl Walk<'_, '_> {
         })?;
 
         // DuckDB's totals: the compressed one counts both modules of a page, the uncompressed one the header's only.
-        let uncompressed = metadata.i64(field::COLUMN_UNCOMPRESSED).unwrap_or(0) + (page_count * FRAME_LEN) as i64;
+        let uncompressed = metadata
+            .i64(field::COLUMN_UNCOMPRESSED)
+            .unwrap_or(0)
+            .checked_add((page_count * FRAME_LEN) as i64)
+            .ok_or(TOTAL)?;
         metadata.set(field::COLUMN_UNCOMPRESSED, Value::I64(uncompressed));
         metadata.set(
             field::COLUMN_COMPRESSED,
