@@ -7,6 +7,7 @@ pub mod blob;
 pub mod cbor;
 pub mod domain_digest;
 pub mod entry;
+mod envelope;
 pub mod hlc;
 pub mod id;
 pub mod kek;

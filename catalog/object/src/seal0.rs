@@ -15,7 +15,7 @@ use coset::{
 };
 use rand::RngCore as _;
 
-use crate::cbor::DecodeError;
+use crate::{cbor::DecodeError, envelope::check_outline};
 
 /// Why a sealed payload did not open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +91,7 @@ fn protected_header(content_type: &str, kid: Option<&[u8]>) -> Header {
 impl SealedIn {
     /// Decodes the envelope and refuses every form but the profile's one.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        check_outline(bytes, CoseEncrypt0::TAG, 3)?;
         let envelope =
             CoseEncrypt0::from_tagged_slice(bytes).map_err(|_| DecodeError::Envelope("not a tagged COSE_Encrypt0"))?;
         let header = &envelope.protected.header;

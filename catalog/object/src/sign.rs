@@ -16,6 +16,7 @@ use coset::{
 
 use crate::{
     cbor::{self, DecodeError, Encoder, Payload},
+    envelope::check_outline,
     id::{DomainId, MeshId, RecordId, SiteId},
     secret::SiteKey,
 };
@@ -223,6 +224,7 @@ pub(crate) fn decode_envelope(bytes: &[u8], max_payload: usize) -> Result<(Strin
             limit,
         });
     }
+    check_outline(bytes, CoseSign1::TAG, 4)?;
     let envelope = CoseSign1::from_tagged_slice(bytes).map_err(|_| DecodeError::Envelope("not a tagged COSE_Sign1"))?;
     if !envelope.unprotected.is_empty() {
         return Err(DecodeError::Envelope("unprotected header is not empty"));

@@ -59,6 +59,22 @@ impl Type {
     pub(crate) const fn wire(self) -> u8 {
         self as u8 + 1
     }
+
+    /// The type, if elements may have it.
+    const fn element(self) -> Result<Self, ThriftError> {
+        match self {
+            Self::True | Self::False => Err(ThriftError::BooleanElements),
+            other => Ok(other),
+        }
+    }
+}
+
+/// Key and value type of a map that is not empty.
+fn map_types(codes: u8) -> Result<(Type, Type), ThriftError> {
+    Ok((
+        Type::from_wire(codes >> 4)?.element()?,
+        Type::from_wire(codes & 0x0f)?.element()?,
+    ))
 }
 
 /// Why bytes are not a Thrift structure we accept.
@@ -80,6 +96,10 @@ pub enum ThriftError {
     /// A type code without meaning.
     #[error("type code {0} has no meaning")]
     UnknownType(u8),
+    /// Booleans in a list, a set or a map. Readers differ on how many bytes one takes, none or one, so that what one of them
+    /// checked is not what the other one reads. Nothing in a footer or page header has them.
+    #[error("a list or map holds booleans, which readers disagree on")]
+    BooleanElements,
     /// A field has another type than the format gives it.
     #[error("field {0} has the wrong type")]
     WrongType(i16),
@@ -217,7 +237,7 @@ impl<'a> Reader<'a> {
         };
         let count = self.bounded(count)?;
         let kind = Type::from_wire(byte & 0x0f);
-        Ok((if count == 0 { kind.ok() } else { Some(kind?) }, count))
+        Ok((if count == 0 { kind.ok() } else { Some(kind?.element()?) }, count))
     }
 
     fn bounded(&self, count: u64) -> Result<usize, ThriftError> {
@@ -247,8 +267,9 @@ impl<'a> Reader<'a> {
             return Err(ThriftError::TooDeep);
         }
         match kind {
-            // As an element, a boolean is one byte; as a field it has none and does not come here.
-            Type::True | Type::False | Type::Byte => self.byte().map(drop),
+            // A boolean field has no bytes and does not come here.
+            Type::True | Type::False => Err(ThriftError::BooleanElements),
+            Type::Byte => self.byte().map(drop),
             Type::I16 => i16::try_from(self.zigzag()?)
                 .map(drop)
                 .map_err(|_| ThriftError::NumberRange),
@@ -270,7 +291,7 @@ impl<'a> Reader<'a> {
                     return Ok(());
                 }
                 let kinds = self.byte()?;
-                let (key, value) = (Type::from_wire(kinds >> 4)?, Type::from_wire(kinds & 0x0f)?);
+                let (key, value) = map_types(kinds)?;
                 (0..count).try_for_each(|_| {
                     self.skip_value(key, depth + 1)?;
                     self.skip_value(value, depth + 1)
@@ -372,6 +393,23 @@ mod tests {
                 "{bomb:?}"
             );
             assert!(Struct::decode(bomb).is_err());
+        }
+    }
+
+    /// Found by the fuzzer: the Parquet library takes no bytes for a boolean element, went on in the middle of what followed,
+    /// and counted to two billion there.
+    #[test]
+    fn boolean_elements_are_refused() {
+        for kind in [1, 2] {
+            let list = [0x19, 0x20 | kind, 1, 2, 0];
+            let set = [0x1a, 0x20 | kind, 1, 2, 0];
+            let map = [0x1b, 1, 0x30 | kind, 7, 1, 0];
+            for bytes in [&list[..], &set, &map] {
+                assert_eq!(Reader::new(bytes).whole_struct(), Err(ThriftError::BooleanElements));
+                assert_eq!(Struct::decode(bytes), Err(ThriftError::BooleanElements));
+            }
+            // An empty list may name any type.
+            assert!(Reader::new(&[0x19, kind, 0]).whole_struct().is_ok());
         }
     }
 

@@ -56,23 +56,23 @@ targets! {
     BLOB "blob", objects::blob, max 80 * KIB, memory 4 * KIB, 4;
     HASH_TREE "hash_tree", objects::hash_tree, max 4 * KIB, memory 4 * KIB, 2;
     // Records, entries, envelopes.
-    MANIFEST "manifest", records::manifest, max 64 * KIB, memory 4 * KIB, 256;
-    ACCESS "access", records::access, max 4 * KIB, memory 4 * KIB, 64;
-    RECORD "record", records::record, max 64 * KIB, memory 4 * KIB, 512;
-    ENTRY "entry", records::entry, max 64 * KIB, memory 4 * KIB, 512;
-    SEALED "sealed", records::sealed, max 16 * KIB, memory 4 * KIB, 64;
+    MANIFEST "manifest", records::manifest, max 64 * KIB, memory 16 * KIB, 128;
+    ACCESS "access", records::access, max 4 * KIB, memory 16 * KIB, 16;
+    RECORD "record", records::record, max 64 * KIB, memory 16 * KIB, 128;
+    ENTRY "entry", records::entry, max 64 * KIB, memory 16 * KIB, 128;
+    SEALED "sealed", records::sealed, max 16 * KIB, memory 16 * KIB, 16;
     KEY "key", records::key, max 2 * KIB, memory 4 * KIB, 16;
     // What peers send and people paste.
     SYNC "sync", peers::sync, max 16 * KIB, memory 4 * KIB, 256;
     PEER "peer", peers::peer, max 16 * KIB, memory 4 * KIB, 256;
     INVITE "invite", peers::invite, max 16 * KIB, memory 4 * KIB, 256;
     TICKET "ticket", peers::ticket, max 8 * KIB, memory 16 * KIB, 64;
-    REPLICA "replica", peers::replica, max 16 * KIB, memory 4 * KIB, 512;
-    HINT "hint", peers::hint, max 2 * KIB, memory 4 * KIB, 512;
+    REPLICA "replica", peers::replica, max 16 * KIB, memory 16 * KIB, 64;
+    HINT "hint", peers::hint, max 2 * KIB, memory 16 * KIB, 64;
     MLS "mls", peers::mls, max 4 * KIB, memory 16 * KIB, 512;
     // Recovery.
     RING "ring", recovery::ring, max 8 * KIB, memory 256 * KIB, 512;
-    ROOT "root", recovery::root, max 8 * KIB, memory 4 * KIB, 64;
+    ROOT "root", recovery::root, max 8 * KIB, memory 16 * KIB, 16;
     KIT_PAGE "kit_page", recovery::kit_page, max 8 * KIB, memory 16 * KIB, 64;
     CHECKPOINT "checkpoint", recovery::checkpoint, max 16 * KIB, memory 4 * KIB, 512;
     // People's files.

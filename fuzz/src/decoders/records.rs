@@ -7,7 +7,7 @@ use sovm_object::{
     key,
     record::{
         AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshGenesis,
-        MeshName, NodeBinding, ObjectManifest, RecoveryRootBody, RejoinOffer, RootAnnouncement, TableGenesis,
+        MeshName, NodeBinding, ObjectManifest, RecoveryRootBody, RejoinOffer, RootAnnouncement, TableGenesis, TableOp,
     },
     seal0::SealedIn,
     secret::Kek,
@@ -103,7 +103,8 @@ pub(super) fn record(bytes: &[u8]) {
         11 => check::<RootAnnouncement>(bytes),
         12 => table(bytes),
         13 => check::<ObjectManifest>(bytes),
-        _ => check::<AccessRecord>(bytes),
+        14 => check::<AccessRecord>(bytes),
+        _ => check::<TableOp>(bytes),
     }
 }
 

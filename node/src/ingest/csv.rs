@@ -26,7 +26,12 @@ struct CsvFile {
 impl CsvFile {
     fn open(name: String, plain: Plain, settings: &RowSettings) -> Result<Self, IngestError> {
         let default = if NameSays::of(&name).tabs { b'\t' } else { b',' };
-        let mut records = Records::new(plain, settings.delimiter.unwrap_or(default));
+        let delimiter = settings.delimiter.unwrap_or(default);
+        // A byte of a longer character would cut text inside that character.
+        if !delimiter.is_ascii() || matches!(delimiter, b'"' | b'\r' | b'\n') {
+            return Err(IngestError::Delimiter { found: delimiter });
+        }
+        let mut records = Records::new(plain, delimiter);
         match records.advance() {
             Ok(true) => {}
             Ok(false) => return Err(IngestError::Empty { file: name }),

@@ -120,6 +120,12 @@ pub enum IngestError {
         /// Field, from 1.
         field: usize,
     },
+    /// A separator that stands inside other characters, or that CSV needs for something else.
+    #[error("the byte {found:#04x} cannot separate fields")]
+    Delimiter {
+        /// The byte.
+        found: u8,
+    },
     /// A row beyond what is held in memory.
     #[error("{file}, line {line}: the row that starts here is longer than 16 MiB")]
     RowTooLong {
@@ -362,6 +368,7 @@ impl IngestError {
             }
             Self::Zip { .. } => "unpack it and name the file inside",
             Self::Utf16 { .. } | Self::NotUtf8 { .. } => "save the file as UTF-8",
+            Self::Delimiter { .. } => "use an ASCII character that is no quote and no line end, such as ; or a tab",
             Self::UnclosedQuote { .. } | Self::StrayQuote { .. } => {
                 "inside a quoted field a quote is written twice, as in \"say \"\"hi\"\"\""
             }

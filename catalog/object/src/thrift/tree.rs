@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{FieldHeader, MAX_DEPTH, Reader, ThriftError, Type, Writer};
+use super::{FieldHeader, MAX_DEPTH, Reader, ThriftError, Type, Writer, map_types};
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
@@ -224,8 +224,8 @@ fn read_value<'a>(reader: &mut Reader<'a>, kind: Type, depth: u32) -> Result<Val
         return Err(ThriftError::TooDeep);
     }
     Ok(match kind {
-        // As an element: one byte, 1 for true.
-        Type::True | Type::False => Value::Byte(reader.byte()?),
+        // A boolean field has no bytes and does not come here.
+        Type::True | Type::False => return Err(ThriftError::BooleanElements),
         Type::Byte => Value::Byte(reader.byte()?),
         Type::I16 => Value::I16(i16::try_from(reader.zigzag()?).map_err(|_| ThriftError::NumberRange)?),
         Type::I32 => Value::I32(i32::try_from(reader.zigzag()?).map_err(|_| ThriftError::NumberRange)?),
@@ -247,7 +247,7 @@ fn read_value<'a>(reader: &mut Reader<'a>, kind: Type, depth: u32) -> Result<Val
             };
             if count > 0 {
                 map.codes = reader.byte()?;
-                let (key, value) = (Type::from_wire(map.codes >> 4)?, Type::from_wire(map.codes & 0x0f)?);
+                let (key, value) = map_types(map.codes)?;
                 for _ in 0..count {
                     map.entries.push((
                         read_value(reader, key, depth + 1)?,

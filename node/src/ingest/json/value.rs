@@ -8,7 +8,7 @@ use serde::{
 };
 
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::ingest) enum JsonValue {
+pub(in super::super) enum JsonValue {
     Null,
     Bool(bool),
     Int(i64),
@@ -22,7 +22,7 @@ pub(in crate::ingest) enum JsonValue {
 
 impl JsonValue {
     /// Its kind, as errors say it.
-    pub(in crate::ingest) const fn kind(&self) -> &'static str {
+    pub(in super::super) const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",

@@ -402,3 +402,20 @@ fn rows_without_an_identity_are_refused() {
         );
     }
 }
+
+/// Found by the fuzzer: a byte above ASCII cut a field inside a character.
+#[test]
+fn separators_are_ascii_and_no_part_of_csv() {
+    for delimiter in [0x9d, 0xff, b'"', b'\n', b'\r'] {
+        let options = Options {
+            delimiter: Some(delimiter),
+            ..Options::default()
+        };
+        let failed = load(open("a.csv", "a\u{4dd}b,c\n1,2\n").unwrap(), &options).unwrap_err();
+        assert!(
+            matches!(failed, IngestError::Delimiter { found } if found == delimiter),
+            "{failed}"
+        );
+        assert!(failed.hint().is_some());
+    }
+}
