@@ -88,7 +88,7 @@ pub(super) fn record(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else {
         return;
     };
-    match kind % 15 {
+    match kind % 16 {
         0 => check::<RecoveryRootBody>(bytes),
         1 => check::<MeshGenesis>(bytes),
         2 => check::<MeshName>(bytes),

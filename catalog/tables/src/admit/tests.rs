@@ -662,7 +662,8 @@ fn lying_grants_do_not_reach_the_reader() {
     assert!(matches!(locked, Err(PendingAccess::NoKek { wanted }) if wanted[0] == (1, world.kek_id)));
 }
 
-/// SOP-137, SOP-138: names must be the table's, an unknown version of its columns waits, unknown columns are refused.
+/// SOP-137, SOP-138, SOP-272: names must be the table's, an unknown version of its columns waits, unknown columns are refused; any
+/// size is accepted.
 #[test]
 fn manifest_must_fit_its_table() {
     let (world, catalog) = founded();
