@@ -84,7 +84,7 @@ fn skip<T>(why: &str) -> Option<T> {
     None
 }
 
-/// SOP-370, SOP-371: every type, several row groups, dictionaries, nulls and nesting come out of DuckDB as they went in.
+/// SOP-59, SOP-370, SOP-371: every type, several row groups, dictionaries, nulls and nesting come out of DuckDB as they went in.
 #[test]
 fn duckdb_reads_every_type() {
     let rows = sample::rows(0..3_000);

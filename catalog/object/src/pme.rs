@@ -17,6 +17,12 @@
 //! [`Footer`] is opened from verified bytes, says which ranges a projection needs, and turns the fetched
 //! [`VerifiedBytes`](crate::verified::VerifiedBytes) into record batches.
 //!
+//! ```compile_fail
+//! # use sovm_object::pme::{DecodeOptions, Footer, ReadPlan};
+//! // SOP-31: a key and a stream of bytes give no rows; the bytes must have been verified against the object's id.
+//! fn wrong(footer: &Footer, plan: &ReadPlan, bytes: Vec<Vec<u8>>) { footer.decode(plan, bytes, DecodeOptions::default()).unwrap(); }
+//! ```
+//!
 //! Bytes of an object. A module is `length u32 LE | nonce 12 | ciphertext | tag 16`, AES-256-GCM, empty AAD:
 //!
 //! ```text

@@ -171,7 +171,9 @@ impl ColumnType {
 
     /// The type that holds every value of an Arrow field, or `None` when there is none.
     ///
-    /// Units finer than a microsecond map to the microsecond types; whoever converts values checks that nothing is lost.
+    /// Units finer than a microsecond map to the microsecond types, milliseconds of a day to the day; whoever converts values
+    /// checks that nothing is lost. Half floats become `float32`, which holds all of them: DuckDB and our statistics know no
+    /// half. Dictionaries and run ends are ways to write a column down, so their values' type counts.
     pub fn of_field(field: &Field) -> Option<Self> {
         if let DataType::FixedSizeBinary(16) = field.data_type()
             && field
@@ -210,11 +212,14 @@ impl ColumnType {
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
                 Self::Bytes
             }
-            DataType::Date32 => Self::Date,
+            DataType::Date32 | DataType::Date64 => Self::Date,
             DataType::Time32(_) | DataType::Time64(_) => Self::TimeUs,
             DataType::Timestamp(_, Some(_)) => Self::TimestampUs,
             DataType::Timestamp(_, None) => Self::TimestampUsLocal,
             DataType::Dictionary(_, values) if !values.is_nested() => return Self::of_data_type(values),
+            DataType::RunEndEncoded(_, values) if !values.data_type().is_nested() => {
+                return Self::of_data_type(values.data_type());
+            }
             DataType::List(_)
             | DataType::LargeList(_)
             | DataType::FixedSizeList(..)
@@ -323,14 +328,78 @@ mod tests {
     }
 
     #[test]
+    fn every_arrow_type_that_parquet_holds_has_a_home() {
+        use ColumnType as T;
+        let item = || Arc::new(Field::new("item", DataType::Int32, true));
+        let dictionary = |values| DataType::Dictionary(Box::new(DataType::UInt16), Box::new(values));
+        let zone = || Some(Arc::from("Europe/Berlin"));
+        let homes = [
+            (DataType::Null, T::Text),
+            (DataType::Float16, T::Float32),
+            (DataType::Date32, T::Date),
+            (DataType::Date64, T::Date),
+            (DataType::Time32(TimeUnit::Second), T::TimeUs),
+            (DataType::Time32(TimeUnit::Millisecond), T::TimeUs),
+            (DataType::Time64(TimeUnit::Microsecond), T::TimeUs),
+            (DataType::Time64(TimeUnit::Nanosecond), T::TimeUs),
+            (DataType::Timestamp(TimeUnit::Second, None), T::TimestampUsLocal),
+            (DataType::Timestamp(TimeUnit::Nanosecond, None), T::TimestampUsLocal),
+            (DataType::Timestamp(TimeUnit::Millisecond, zone()), T::TimestampUs),
+            (DataType::Timestamp(TimeUnit::Nanosecond, zone()), T::TimestampUs),
+            (DataType::Decimal32(9, 2), T::Decimal { precision: 9, scale: 2 }),
+            (
+                DataType::Decimal64(18, 0),
+                T::Decimal {
+                    precision: 18,
+                    scale: 0,
+                },
+            ),
+            (
+                DataType::Decimal256(38, 38),
+                T::Decimal {
+                    precision: 38,
+                    scale: 38,
+                },
+            ),
+            (DataType::LargeUtf8, T::Text),
+            (DataType::Utf8View, T::Text),
+            (DataType::LargeBinary, T::Bytes),
+            (DataType::BinaryView, T::Bytes),
+            (DataType::FixedSizeBinary(5), T::Bytes),
+            (DataType::LargeList(item()), T::List),
+            (DataType::FixedSizeList(item(), 3), T::List),
+            (DataType::ListView(item()), T::List),
+            (DataType::LargeListView(item()), T::List),
+            (dictionary(DataType::Utf8View), T::Text),
+            (
+                DataType::RunEndEncoded(item(), Arc::new(Field::new("values", DataType::Float64, true))),
+                T::Float64,
+            ),
+        ];
+        for (data_type, ty) in homes {
+            assert_eq!(
+                ColumnType::of_field(&Field::new("x", data_type.clone(), true)),
+                Some(ty),
+                "{data_type}"
+            );
+        }
+    }
+
+    #[test]
     fn arrow_types_without_a_home_are_refused() {
         use arrow::datatypes::IntervalUnit;
         for data_type in [
             DataType::Duration(TimeUnit::Second),
             DataType::Interval(IntervalUnit::DayTime),
-            DataType::Date64,
+            DataType::Interval(IntervalUnit::YearMonth),
+            DataType::Interval(IntervalUnit::MonthDayNano),
             DataType::Decimal128(10, -2),
+            DataType::Decimal256(39, 2),
             DataType::Decimal256(60, 2),
+            DataType::Dictionary(
+                Box::new(DataType::Int32),
+                Box::new(DataType::Duration(TimeUnit::Second)),
+            ),
             DataType::Union(
                 arrow::datatypes::UnionFields::empty(),
                 arrow::datatypes::UnionMode::Sparse,

@@ -114,18 +114,17 @@ fn cast(array: &dyn Array, to: &DataType) -> Result<ArrayRef, ArrowError> {
 fn leaf(array: &ArrayRef, target: &TargetColumn) -> Result<ArrayRef, ConformError> {
     use DataType as D;
     let to = target.field.data_type();
-    let array = match array.data_type() {
-        D::Dictionary(_, values) => &cast(array, values)?,
-        _ => array,
-    };
     let from = array.data_type();
     let is_number = |data_type: &D| data_type.is_integer() || data_type.is_floating() || is_decimal(data_type);
     let conformed = match (from, target.ty) {
+        // Ways to write a column down; what counts are the values.
+        (D::Dictionary(_, values), _) => return leaf(&cast(array, values)?, target),
+        (D::RunEndEncoded(_, values), _) => return leaf(&cast(array, values.data_type())?, target),
         (D::Null, _) => new_null_array(to, array.len()),
         _ if from == to => array.clone(),
         (D::Utf8 | D::LargeUtf8 | D::Utf8View, ColumnType::Text)
         | (D::Binary | D::LargeBinary | D::BinaryView | D::FixedSizeBinary(_), ColumnType::Bytes) => cast(array, to)?,
-        (D::Time32(_) | D::Time64(_), ColumnType::TimeUs) => exact(array, to, target)?,
+        (D::Time32(_) | D::Time64(_), ColumnType::TimeUs) | (D::Date64, ColumnType::Date) => exact(array, to, target)?,
         (D::Timestamp(_, None), ColumnType::TimestampUsLocal) => exact(array, to, target)?,
         (D::Timestamp(_, Some(zone)), ColumnType::TimestampUs) => {
             // The instant is the same in every zone; only the label changes.
@@ -327,12 +326,12 @@ pub(super) fn by_name(
 mod tests {
     use arrow::{
         array::{
-            BinaryArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, DictionaryArray,
-            FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array,
-            LargeStringArray, StringArray, StringViewArray, Time32SecondArray, Time64MicrosecondArray,
+            BinaryArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, Decimal256Array, DictionaryArray,
+            FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Float64Array, Int8Array, Int32Array, Int32RunArray,
+            Int64Array, LargeStringArray, StringArray, StringViewArray, Time32SecondArray, Time64MicrosecondArray,
             Time64NanosecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
         },
-        datatypes::{Field, Int32Type, i256},
+        datatypes::{Date32Type, Field, Float32Type, Int32Type, i256},
     };
     use sovm_object::types::Column;
 
@@ -401,6 +400,32 @@ mod tests {
         ok(TimestampSecondArray::from(vec![-5]), ColumnType::TimestampUsLocal);
         ok(Time32SecondArray::from(vec![86_399]), ColumnType::TimeUs);
         assert_eq!(ok(arrow::array::NullArray::new(3), ColumnType::Date).null_count(), 3);
+        let days = ok(Date64Array::from(vec![Some(-86_400_000), None]), ColumnType::Date);
+        assert_eq!(days.as_primitive::<Date32Type>().value(0), -1);
+        let runs = ["a", "a", "b"].into_iter().collect::<Int32RunArray>();
+        assert_eq!(ok(runs, ColumnType::Text).as_string::<i32>().value(1), "a");
+    }
+
+    /// Half floats widen to `float32`, which holds every one of them, the odd ones included.
+    #[test]
+    fn half_floats_widen() {
+        let halves: ArrayRef = Arc::new(Float32Array::from(vec![
+            Some(1.5),
+            Some(f32::NEG_INFINITY),
+            Some(65_504.0),
+            Some(5.960_464_5e-8),
+            Some(f32::NAN),
+            None,
+        ]));
+        let halves = cast(&halves, &DataType::Float16).unwrap();
+        let wide = conform(&halves, &column(ColumnType::Float32), None).unwrap();
+        let wide = wide.as_primitive::<Float32Type>();
+        assert_eq!(
+            (wide.value(0), wide.value(1), wide.value(2)),
+            (1.5, f32::NEG_INFINITY, 65_504.0)
+        );
+        assert_eq!(wide.value(3), 2f32.powi(-24));
+        assert!(wide.value(4).is_nan() && wide.is_null(5));
     }
 
     #[test]
@@ -454,6 +479,10 @@ mod tests {
         assert_eq!(
             misfit(Time64MicrosecondArray::from(vec![DAY]), T::TimeUs),
             (0, Misfit::OutOfRange(T::TimeUs))
+        );
+        assert_eq!(
+            misfit(Date64Array::from(vec![0, 1]), T::Date),
+            (1, Misfit::Inexact(T::Date))
         );
         // A file may claim fewer digits than its values have.
         let lying = Decimal128Array::from(vec![10_000]).with_data_type(DataType::Decimal128(4, 2));

@@ -3,6 +3,7 @@
 //! Rows gather until a row group is full, then every column chunk is encoded as one data page. Memory is bounded by one
 //! row group of rows plus the encoded bytes.
 
+mod codec;
 mod field_ids;
 
 use std::{fmt, io, sync::Arc};
@@ -18,7 +19,6 @@ use parquet::{
         ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata,
         arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
     },
-    basic::{Compression, ZstdLevel},
     errors::ParquetError,
     file::{
         metadata::KeyValue,
@@ -26,6 +26,8 @@ use parquet::{
         writer::SerializedFileWriter,
     },
 };
+
+pub use codec::Codec;
 
 use super::{
     PLAIN_MAGIC, TAIL_LEN,
@@ -45,17 +47,6 @@ const ROW_GROUP_RAW_BYTES: usize = 64 << 20;
 const NO_LIMIT: usize = 1 << 30;
 /// Guess before anything was encoded: encoded bytes for each byte in memory, in percent.
 const FIRST_RATIO_PERCENT: usize = 50;
-
-/// Compression of pages. There is no "none": encrypted bytes never compress later.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Codec {
-    /// Zstandard at a level of 1 to 22.
-    Zstd(i32),
-    /// LZ4, raw blocks.
-    Lz4,
-    /// Snappy.
-    Snappy,
-}
 
 /// How to encode. The default fits nearly every table.
 #[derive(Clone, Debug)]
@@ -98,6 +89,16 @@ pub enum EncodeError {
         id: i32,
         /// Path of the second column.
         column: String,
+    },
+    /// A batch brought a column with another id than the object has there (SOP-16).
+    #[error("column {column:?} of the rows has field id {found}, where the object has {expected}")]
+    OtherFieldId {
+        /// Name of the column in the batch.
+        column: String,
+        /// Its id.
+        found: i32,
+        /// The object's id.
+        expected: i32,
     },
     /// The type cannot be stored.
     #[error("column {column:?} has type {data_type}, which objects cannot hold")]
@@ -190,8 +191,9 @@ impl Encoder {
         })
     }
 
-    /// Adds rows. Their columns must have the encoder's types, in its order.
+    /// Adds rows. Their columns must have the encoder's types, in its order, and its ids where they have any.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), EncodeError> {
+        field_ids::compare(&self.schema, &batch.schema())?;
         let mut rest =
             RecordBatch::try_new(self.schema.clone(), batch.columns().to_vec()).map_err(EncodeError::Batch)?;
         let row_bytes = raw_size(&rest).div_ceil(rest.num_rows().max(1)).max(1);
@@ -360,11 +362,6 @@ fn check_options(schema: &Schema, options: &EncodeOptions) -> Result<(), EncodeE
 }
 
 fn properties(schema: &Schema, options: &EncodeOptions, dictionary: bool) -> Result<WriterProperties, EncodeError> {
-    let compression = match options.codec {
-        Codec::Zstd(level) => Compression::ZSTD(ZstdLevel::try_new(level)?),
-        Codec::Lz4 => Compression::LZ4_RAW,
-        Codec::Snappy => Compression::SNAPPY,
-    };
     let key_values = options
         .key_values
         .iter()
@@ -373,7 +370,7 @@ fn properties(schema: &Schema, options: &EncodeOptions, dictionary: bool) -> Res
     let mut properties = WriterProperties::builder()
         .set_created_by("sovm SOP-PME-1".to_owned())
         .set_writer_version(WriterVersion::PARQUET_1_0)
-        .set_compression(compression)
+        .set_compression(options.codec.compression()?)
         .set_dictionary_enabled(dictionary)
         .set_dictionary_page_size_limit(NO_LIMIT)
         .set_data_page_size_limit(NO_LIMIT)

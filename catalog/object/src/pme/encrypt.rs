@@ -122,6 +122,21 @@ impl Encoded {
     }
 }
 
+impl Encrypted {
+    /// The footer's bytes as they stand now. An object's footer is encoded exactly twice (SOP-67).
+    pub(super) fn encode_footer(&self) -> Vec<u8> {
+        #[cfg(test)]
+        FOOTER_ENCODINGS.set(FOOTER_ENCODINGS.get() + 1);
+        self.footer.encode()
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Footers encoded on this thread, for the test of SOP-67.
+    pub(super) static FOOTER_ENCODINGS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 struct Walk<'a, 'n> {
     input: &'a [u8],
     cipher: &'a LessSafeKey,

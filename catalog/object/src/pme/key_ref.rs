@@ -27,7 +27,7 @@ impl Encrypted {
     pub fn with_key_ref(mut self, key_ref: KeyRef) -> Keyed {
         pad::add_entry(&mut self.footer);
         // First of two footer encodings: with the empty pad entry it gives the unpadded length (SOP-67, SOP-69).
-        let footer_len = self.footer.encode().len();
+        let footer_len = self.encode_footer().len();
         let unpadded_len = object_len(self.body.len(), footer_len);
         Keyed {
             encrypted: self,

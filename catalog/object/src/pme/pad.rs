@@ -67,7 +67,7 @@ impl Keyed {
             solution.hyphens as usize,
         );
         // Second and last footer encoding (SOP-67).
-        let footer = encrypted.footer.encode();
+        let footer = encrypted.encode_footer();
         let len = object_len(encrypted.body.len(), footer.len());
         if len != target {
             return Err(PadError::Missed { target, len });
@@ -89,7 +89,7 @@ pub(super) fn add_entry(footer: &mut Struct<'_>) {
     }
 }
 
-fn set_entry(footer: &mut Struct<'_>, value_len: usize, hyphens: usize) {
+pub(super) fn set_entry(footer: &mut Struct<'_>, value_len: usize, hyphens: usize) {
     if let Some(last) = footer.structs_mut(field::FILE_KEY_VALUES).last() {
         *last = entry(value_len, hyphens);
     }

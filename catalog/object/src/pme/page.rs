@@ -7,7 +7,7 @@ use crate::thrift::{FieldHeader, Reader, ThriftError, Type};
 pub enum PageKind {
     /// Values, version 1.
     Data,
-    /// Values, version 2; read, never written (SOP-23).
+    /// Values, version 2; never written, and refused where rows are wanted (SOP-23).
     DataV2,
     /// The dictionary of a column chunk.
     Dictionary,

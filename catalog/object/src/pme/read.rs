@@ -150,7 +150,7 @@ impl Footer {
         }
         let open = |(&place, bytes): (&ChunkPlace, VerifiedBytes)| {
             let start = bytes.range().start;
-            Ok((start, self.open_chunk(&cipher, place, bytes)?.0))
+            Ok((start, self.open_rows(&cipher, place, bytes)?))
         };
         let view = plan
             .places

@@ -1,10 +1,15 @@
 //! Tests across the steps of an object.
 
 mod duckdb;
+mod foreign;
+mod forge;
 mod hostile;
+mod key_ref;
 mod padding;
 mod profile;
 mod round_trip;
+mod types;
+mod vectors;
 
 use std::{collections::HashMap, future::Future, pin::pin, sync::Arc, task};
 

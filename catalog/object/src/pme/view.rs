@@ -69,6 +69,14 @@ pub enum DecodeError {
         /// Leaf column.
         column: usize,
     },
+    /// Version 2 pages are no part of the profile: not every conforming reader opens them (SOP-23).
+    #[error("column chunk {column} of row group {row_group} has version 2 pages, which SOP-PME-1 does not allow")]
+    PageVersion {
+        /// Row group.
+        row_group: usize,
+        /// Leaf column.
+        column: usize,
+    },
     /// A page header does not parse or contradicts its page.
     #[error("a page of column chunk {column} of row group {row_group} is malformed: {reason}")]
     Page {
@@ -127,7 +135,7 @@ impl Footer {
     /// read with [`metadata`](Self::metadata).
     pub fn view(&self, chunk: VerifiedBytes) -> Result<Bytes, DecodeError> {
         let place = self.place(&chunk.range())?;
-        Ok(self.open_chunk(&self.key.cipher(), place, chunk)?.0)
+        self.open_rows(&self.key.cipher(), place, chunk)
     }
 
     /// The pages of one whole column chunk, for audits. Every tag in it is checked.
@@ -168,7 +176,22 @@ impl Footer {
         chunk.ok_or(DecodeError::NoSuchChunk { row_group, column })
     }
 
-    pub(super) fn open_chunk(
+    /// Decrypts a chunk whose rows are wanted.
+    pub(super) fn open_rows(
+        &self,
+        cipher: &LessSafeKey,
+        place: ChunkPlace,
+        bytes: VerifiedBytes,
+    ) -> Result<Bytes, DecodeError> {
+        let (bytes, pages) = self.open_chunk(cipher, place, bytes)?;
+        if pages.iter().any(|page| page.kind == PageKind::DataV2) {
+            let ChunkPlace { row_group, column } = place;
+            return Err(DecodeError::PageVersion { row_group, column });
+        }
+        Ok(bytes)
+    }
+
+    fn open_chunk(
         &self,
         cipher: &LessSafeKey,
         place: ChunkPlace,

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::*;
+use super::{
+    forge::{columns, entry, key_values, with_footer, with_header},
+    *,
+};
 use crate::{
     thrift::{Field as ThriftField, List, Struct, Value},
     verified::{GROUP_LEN, ObjectTree, ReadError, VerifiedBytes, VerifiedRead},
@@ -221,28 +224,11 @@ fn plain_parquet_is_not_encrypted() {
     assert!(matches!(open(&encoded.bytes), Err(OpenError::NotEncrypted)));
 }
 
-/// Our object with another FileCryptoMetaData.
-fn with_crypto_metadata(sealed: &Sealed, crypto: &[u8]) -> Vec<u8> {
-    let bytes = &sealed.bytes;
-    let len = bytes.len();
-    let footer_len = u32::from_le_bytes(bytes[len - 8..len - 4].try_into().unwrap()) as usize;
-    let from = len - 8 - footer_len;
-    let new_len = (footer_len - 23 + crypto.len()) as u32;
-    [
-        &bytes[..from],
-        crypto,
-        &bytes[from + 23..len - 8],
-        &new_len.to_le_bytes(),
-        b"PARE",
-    ]
-    .concat()
-}
-
 /// SOP-20, SOP-28, SOP-44: algorithms and AADs that are not ours; absent or odd key references still read.
 #[test]
 fn foreign_encryption_headers() {
     let sealed = write(&sample(20), EncodeOptions::default());
-    let open_with = |crypto: &[u8]| open(&with_crypto_metadata(&sealed, crypto));
+    let open_with = |crypto: &[u8]| open(&with_header(&sealed.bytes, crypto));
     // AES_GCM_V1 with prefix, with file-unique value, with "supply prefix"
     for crypto in [
         &[0x1c, 0x1c, 0x18, 2, b'a', b'b', 0, 0, 0][..],
@@ -274,34 +260,6 @@ fn foreign_encryption_headers() {
     assert!(short.audit(&Claims::default()).contains(&Finding::KeyRefLength(3)));
 }
 
-/// Our object with a changed footer, sealed and padded by a producer that does as it likes.
-fn with_footer(batch: &RecordBatch, change: impl FnOnce(&mut Struct<'static>)) -> Vec<u8> {
-    let encoded = Encoded::new(batch.schema(), [batch], EncodeOptions::default()).unwrap();
-    let mut padded = encoded
-        .encrypt(&dek(), &mut CountingNonces::default())
-        .unwrap()
-        .with_key_ref(key_ref())
-        .pad()
-        .unwrap();
-    change(&mut padded.encrypted.footer);
-    padded.footer = padded.encrypted.footer.encode();
-    padded.seal().unwrap().bytes.to_vec()
-}
-
-fn key_values<'a>(footer: &'a mut Struct<'static>) -> &'a mut Vec<Value<'static>> {
-    match footer.get_mut(5) {
-        Some(Value::List(list)) => &mut list.items,
-        _ => panic!("no key values"),
-    }
-}
-
-fn entry(key: &'static str, value: &'static [u8]) -> Value<'static> {
-    let mut entry = Struct::default();
-    entry.set(1, Value::Binary(key.as_bytes().into()));
-    entry.set(2, Value::Binary(value.into()));
-    Value::Struct(entry)
-}
-
 /// SOP-72, SOP-74: four breaches of padding are read and found; a reserved key is never shown.
 #[test]
 fn padding_breaches_read_and_are_found() {
@@ -327,7 +285,7 @@ fn padding_breaches_read_and_are_found() {
         ),
     ];
     for (change, expected) in cases {
-        let bytes = with_footer(&batch, change);
+        let bytes = with_footer(&batch, EncodeOptions::default(), change);
         let footer = open(&bytes).unwrap();
         assert_eq!(read_all(&bytes, &footer).unwrap(), batch);
         assert!(!format!("{:?}", footer.metadata().file_metadata().key_value_metadata()).contains("sovm:"));
@@ -363,10 +321,6 @@ fn false_claims_are_found() {
         ),
         "{findings:?}"
     );
-}
-
-fn columns<'a>(footer: &'a mut Struct<'static>) -> Vec<&'a mut Struct<'static>> {
-    footer.structs_mut(4).flat_map(|group| group.structs_mut(1)).collect()
 }
 
 /// SOP-8, SOP-10, SOP-18, SOP-90, SOP-103: footers that lie are refused at open.
@@ -453,7 +407,7 @@ fn lying_footers_are_refused() {
         ("no schema", Box::new(|footer| footer.remove(&[2]))),
     ];
     for (what, change) in changes {
-        let bytes = with_footer(&batch, change);
+        let bytes = with_footer(&batch, EncodeOptions::default(), change);
         let opened = open(&bytes);
         assert!(opened.is_err(), "{what}");
         assert!(
@@ -463,7 +417,7 @@ fn lying_footers_are_refused() {
     }
     // A marker missing on all columns is DuckDB's way (SOP-371).
     let all: Change = |footer| columns(footer).into_iter().for_each(|chunk| chunk.remove(&[8]));
-    let bytes = with_footer(&batch, all);
+    let bytes = with_footer(&batch, EncodeOptions::default(), all);
     assert_eq!(read_all(&bytes, &open(&bytes).unwrap()).unwrap(), batch);
 }
 
@@ -471,7 +425,7 @@ fn lying_footers_are_refused() {
 #[test]
 fn row_counts_are_held_against_pages() {
     let batch = sample(30).project(&[9]).unwrap();
-    let bytes = with_footer(&batch, |footer| {
+    let bytes = with_footer(&batch, EncodeOptions::default(), |footer| {
         footer.set(3, Value::I64(31));
         footer.structs_mut(4).for_each(|group| group.set(3, Value::I64(31)));
     });
@@ -482,7 +436,7 @@ fn row_counts_are_held_against_pages() {
     );
 
     let batch = sample(30).project(&[0]).unwrap();
-    let bytes = with_footer(&batch, |footer| {
+    let bytes = with_footer(&batch, EncodeOptions::default(), |footer| {
         footer.set(3, Value::I64(29));
         footer.structs_mut(4).for_each(|group| group.set(3, Value::I64(29)));
         columns(footer)[0].struct_mut(3).unwrap().set(5, Value::I64(29));
@@ -498,7 +452,7 @@ fn row_counts_are_held_against_pages() {
 fn a_forged_arrow_schema_is_ignored() {
     let batch = sample(30).project(&[0, 3]).unwrap();
     for forged in [&b"not base64"[..], b"AAAA", b"", &[b'/'; 40]] {
-        let bytes = with_footer(&batch, |footer| {
+        let bytes = with_footer(&batch, EncodeOptions::default(), |footer| {
             for item in key_values(footer) {
                 if let Value::Struct(entry) = item
                     && matches!(entry.get(1), Some(Value::Binary(key)) if key.starts_with(b"ARROW"))
