@@ -558,3 +558,26 @@ fn mutated_files_never_panic() {
         fuzz::object(&bytes[..bytes.len() - next(2) * next(bytes.len())]);
     }
 }
+
+/// SOP-31: rows come from bytes that were verified for this very object and place; a key and other bytes give none, not even
+/// another object's verified ones under the same key. (That unverified bytes are no argument at all is a `compile_fail` test
+/// of the module's documentation.)
+#[test]
+fn rows_come_from_verified_bytes_of_the_object_alone() {
+    let batch = sample(30).project(&[0, 1]).unwrap();
+    let sealed = write(&batch, EncodeOptions::default());
+    let other = with_footer(&batch, EncodeOptions::default(), |footer| {
+        drop(key_values(footer).pop())
+    });
+    let footer = open(&sealed.bytes).unwrap();
+    let plan = footer.plan(&[0], &footer.project_all()).unwrap();
+    let of = |bytes: &[u8]| ready(object(bytes).read(id_of(bytes), plan.ranges())).unwrap();
+    let decode = |chunks| footer.decode(&plan, chunks, DecodeOptions::default()).map(drop);
+    // The same pages, byte for byte, proven for another object.
+    assert_eq!(of(&other)[0][..], of(&sealed.bytes)[0][..]);
+    assert!(matches!(decode(of(&other)), Err(DecodeError::WrongBytes { .. })));
+    let mut swapped = of(&sealed.bytes);
+    swapped.reverse();
+    assert!(matches!(decode(swapped), Err(DecodeError::WrongBytes { .. })));
+    decode(of(&sealed.bytes)).unwrap();
+}

@@ -27,7 +27,8 @@ fn another_key_ref_changes_the_id_and_nothing_else() {
     assert!(MemoryObject::verify(sealed.storage_id, changed).is_err());
 }
 
-/// SOP-37, SOP-40: every object gets a reference of its own; it is drawn, never derived from the key, and the key alone opens.
+/// SOP-37, SOP-40, SOP-45: every object gets a reference of its own; it is drawn, never derived from the key, and the key alone
+/// opens. Two objects may claim one reference: each has an id of its own and opens with its own key alone.
 #[test]
 fn references_are_drawn_and_open_nothing() {
     let drawn: std::collections::HashSet<[u8; 16]> = (0..1_000).map(|_| *KeyRef::generate().as_bytes()).collect();
@@ -40,7 +41,6 @@ fn references_are_drawn_and_open_nothing() {
             .unwrap();
         encrypted.with_key_ref(key_ref).pad().unwrap().seal().unwrap()
     };
-    // SOP-45: two objects may claim one reference. Each has an id of its own and opens with its own key alone.
     let (first, second) = (seal_as([1; 32], key_ref()), seal_as([2; 32], key_ref()));
     assert_eq!(first.key_ref, second.key_ref);
     assert_ne!(first.storage_id, second.storage_id);
