@@ -21,6 +21,7 @@ fn the_corpus_decodes_without_a_panic() {
         let mut numbers = Numbers::new(target.max_len as u64);
         let files = files_of(target.name);
         assert!(!files.is_empty(), "{} has no seeds", target.name);
+        let others: Vec<Vec<u8>> = files.iter().map(|(_, bytes)| bytes.clone()).collect();
         for (name, bytes) in &files {
             assert!(
                 bytes.len() <= target.max_len,
@@ -30,7 +31,6 @@ fn the_corpus_decodes_without_a_panic() {
             replay(target, name, bytes);
             for _ in 0..20 {
                 let mut changed = bytes.clone();
-                let others: Vec<Vec<u8>> = files.iter().map(|(_, bytes)| bytes.clone()).collect();
                 super::mutate(&mut changed, &others, &mut numbers);
                 replay(target, name, &changed);
             }
