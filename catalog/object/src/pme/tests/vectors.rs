@@ -180,6 +180,7 @@ fn judge(id: StorageId, bytes: &[u8], dek: &Dek) -> Result<(Footer, RecordBatch)
 /// every file is the one that the file names.
 #[test]
 fn vectors_are_judged_as_they_say() {
+    let mut wrong = Vec::new();
     for (name, vector) in files() {
         let text = |key: &str| vector[key].as_str().unwrap_or_else(|| panic!("{name} has no {key}"));
         let bytes = |key: &str| hex::decode(text(key)).unwrap();
@@ -204,8 +205,9 @@ fn vectors_are_judged_as_they_say() {
                 assert_eq!(findings, vector["findings"], "{name}");
             }
             ("reject", Err(Refusal(step, error))) => {
-                assert_eq!(step, text("step"), "{name}: {error}");
-                assert!(["any", error.as_str()].contains(&text("error")), "{name}: {error}");
+                if step != text("step") || !["any", error.as_str()].contains(&text("error")) {
+                    wrong.push(format!("{name}: refused at {step} with {error}"));
+                }
                 // What only the content address catches: under the id they have, the bytes open and every tag verifies.
                 if step == "verify" && judge(id_of(&object), &object, &dek).is_err() {
                     panic!("{name}: something else than the content address refuses it");
@@ -215,4 +217,5 @@ fn vectors_are_judged_as_they_say() {
             (expected, Err(Refusal(step, error))) => panic!("{name}: {step} says {error}, expected {expected}"),
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

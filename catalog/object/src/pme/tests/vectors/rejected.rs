@@ -715,14 +715,14 @@ fn pages() -> Vec<Case> {
         reject(
             "column_in_clear",
             ["SOP §11.2", "SOP-8"],
-            ["read", "ModuleLength"],
+            ["open", "Inconsistent"],
             "one column's pages stand in clear, and no column is marked",
             clear_column(false),
         ),
         reject(
             "column_in_clear_that_says_otherwise",
             ["SOP §11.2", "SOP-8"],
-            ["read", "ModuleLength"],
+            ["open", "Inconsistent"],
             "one column's pages stand in clear although all are marked as encrypted",
             clear_column(true),
         ),
