@@ -42,6 +42,8 @@ pub mod meta {
     pub const LAST_DRILL: &str = "last-drill";
     /// Milliseconds this node has run in all, by a clock that nobody sets; big-endian.
     pub const RUNNING_MS: &str = "running-ms";
+    /// Stands here once the catalogue was found to be an older copy, until an operator says that nothing is missing.
+    pub const RESTORED: &str = "restored";
 }
 
 sovm_object::payload! {

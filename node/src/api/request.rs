@@ -386,6 +386,8 @@ pub struct GcRequest {
     pub after_secs: Option<u64>,
     /// Remove even more than a quarter of all bytes here.
     pub allow_large: bool,
+    /// The catalogue was restored from an older copy, and nothing it lacks is missed.
+    pub allow_restored: bool,
 }
 
 /// Plain files to be published.

@@ -24,6 +24,9 @@ pub(super) struct GcArgs {
     /// Remove them even if they are more than a quarter of all bytes here
     #[arg(long)]
     allow_large: bool,
+    /// The catalogue was restored from an older copy, and no row is missing: what it does not name may go
+    #[arg(long)]
+    allow_restored: bool,
 }
 
 impl GcArgs {
@@ -32,6 +35,7 @@ impl GcArgs {
             dry_run: self.dry_run,
             after_secs: self.after.map(|after| after.as_secs()),
             allow_large: self.allow_large,
+            allow_restored: self.allow_restored,
         };
         let report = expect!(context.call(Request::Gc(request)).await?, Gc);
         let shown = report.clone();

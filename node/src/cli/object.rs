@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use super::{
     Context,
     session::expect,
-    status::{now_ms, when},
+    status::{now_ms, stamped, when},
 };
 use crate::{
     api::{HexdumpReport, ObjectReport, Request, Response, VerifyReport},
@@ -128,7 +128,7 @@ async fn list(context: &Context<'_>, table: Option<String>) -> Result<u8, ApiErr
             object.state.word().to_owned(),
             object.rows_stated.map(|rows| rows.to_string()).unwrap_or_default(),
             object.size_bytes.map(format_bytes).unwrap_or_default(),
-            object.created_ms.map(|at| when(at, now_ms())).unwrap_or_default(),
+            object.created_ms.map(|at| stamped(at, now_ms())).unwrap_or_default(),
         ]);
     }
     context.show(&Response::ObjectList(report), |output| {
@@ -162,7 +162,7 @@ fn describe(report: &ObjectReport, now_ms: u64) -> Vec<String> {
     add("size", summary.size_bytes.map(|bytes| format!("{bytes} bytes, padded")));
     add("content", report.content_bytes.map(|bytes| format!("{bytes} bytes")));
     add("unpadded", report.exact_bytes.map(|bytes| format!("{bytes} bytes")));
-    add("made", summary.created_ms.map(|at| when(at, now_ms)));
+    add("made", summary.created_ms.map(|at| stamped(at, now_ms)));
     add("producer", report.producer.clone());
     add("domain", report.domain.clone());
     add(

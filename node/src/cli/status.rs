@@ -153,6 +153,17 @@ fn recovery(recovery: &RecoveryInfo, now_ms: u64) -> String {
     format!("last checkpoint: {checkpoint}; last proven recovery: {proven}")
 }
 
+/// How far ahead of real time the stamps of a node may run after quick starts, roughly.
+const STAMPS_AHEAD_MS: u64 = 15_000;
+
+/// The time of a stamp as people say it. Stamps start above what the run before may have used, so a fresh one can lie ahead.
+pub(super) fn stamped(at_ms: u64, now_ms: u64) -> String {
+    if at_ms > now_ms && at_ms - now_ms <= STAMPS_AHEAD_MS {
+        return when(now_ms, now_ms);
+    }
+    when(at_ms, now_ms)
+}
+
 /// A time as people say it.
 pub(super) fn when(at_ms: u64, now_ms: u64) -> String {
     if at_ms > now_ms {

@@ -41,6 +41,6 @@ fn render(report: &SyncReport, output: &Output) -> Result<(), ApiError> {
         report.peers,
         report.received,
         report.sent,
-        status::objects(&report.objects, false)
+        status::objects(&report.objects, report.blind)
     ))
 }

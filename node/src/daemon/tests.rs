@@ -95,6 +95,7 @@ impl Service for Probe {
                     received: 0,
                     sent: 0,
                     objects: Default::default(),
+                    blind: false,
                 }))
             }
             other => Err(ApiError::new(ErrorKind::Refused, other.name())),

@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use sovm_catalog::{Catalog, Read as _, Snapshot};
+use sovm_catalog::{Catalog, Read as _, Snapshot, meta};
 use sovm_mesh::net::store::{DiskReserve, ObjectStore};
 use sovm_object::{
     hlc::HlcClock,
@@ -100,7 +100,14 @@ impl Core {
         let incarnation = keys.begin_incarnation()?;
         let catalog = Catalog::open(home.path(), keys.database_key())?;
         let commits = catalog.read()?.commit_counter()?;
-        let restored = matches!(keys.catalogue_age(commits), CatalogueAge::Restored { .. });
+        // Commits made since would hide the gap, so what was found once is kept.
+        let found = matches!(keys.catalogue_age(commits), CatalogueAge::Restored { .. });
+        let restored = found || catalog.read()?.meta(meta::RESTORED)?.is_some();
+        if found {
+            let mut txn = catalog.begin()?;
+            txn.put_meta(meta::RESTORED, &[])?;
+            let _ = txn.commit()?;
+        }
         if restored {
             warnings.push(
                 "the catalogue is older than the key store: this home was restored from a copy. Entries written since \

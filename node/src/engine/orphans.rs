@@ -50,7 +50,7 @@ pub(super) struct Keep {
     before_ms: u64,
     noted: Mutex<Instant>,
     /// The catalogue is an older copy: entries it lacks may name what looks like an orphan.
-    pub(super) restored: bool,
+    pub(super) restored: AtomicBool,
     /// The key store's previous copy is in use.
     pub(super) fell_back: bool,
     /// Ask for everything that is missing again, at once.
@@ -67,7 +67,7 @@ impl Keep {
             started: now,
             before_ms,
             noted: Mutex::new(now),
-            restored,
+            restored: AtomicBool::new(restored),
             fell_back,
             ask_again: AtomicBool::new(false),
             own_absent: AtomicU64::new(0),
@@ -261,8 +261,9 @@ impl Core {
             .map_or(SAFE_INTERVAL_MS, |secs| secs.saturating_mul(1_000));
         let mut plan = self.plan_collection(after_ms).await?;
         if !request.dry_run {
+            self.check_catalogue(request)?;
             if !request.allow_large {
-                self.check_collection(&plan)?;
+                self.check_size(&plan)?;
             }
             self.note_found(&plan)?;
             let removed = self
@@ -281,20 +282,29 @@ impl Core {
         })
     }
 
-    /// The watchdog: a collection that takes much is more likely a mistake of ours than so much waste.
-    fn check_collection(&self, plan: &Plan) -> Result<(), ApiError> {
-        let bytes = sum(&plan.condemned);
-        if bytes == 0 {
+    /// Entries that a catalogue lacks may name what looks left over. Only an operator can know that none is missing.
+    fn check_catalogue(&self, request: &GcRequest) -> Result<(), ApiError> {
+        if !self.keep.restored.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if self.keep.restored {
+        if !request.allow_restored {
             return Err(ApiError::new(
                 ErrorKind::Refused,
                 "the catalogue is an older copy, so entries it lacks may name what looks left over",
             )
             .safe("nothing was removed")
-            .next("sovm sync, so that the entries come back; then sovm gc"));
+            .next("sovm sync, so that the entries come back; once no row is missing, sovm gc --allow-restored"));
         }
+        let mut txn = self.catalog.begin()?;
+        txn.remove_meta(meta::RESTORED)?;
+        self.save(txn)?;
+        self.keep.restored.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The watchdog: a collection that takes much is more likely a mistake of ours than so much waste.
+    fn check_size(&self, plan: &Plan) -> Result<(), ApiError> {
+        let bytes = sum(&plan.condemned);
         if bytes.saturating_mul(100) > plan.held_bytes.saturating_mul(LARGE_PERCENT) {
             return Err(ApiError::new(
                 ErrorKind::Refused,

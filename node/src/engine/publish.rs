@@ -7,6 +7,7 @@ mod bulk;
 
 use std::{
     collections::BTreeSet,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,7 +15,7 @@ use std::{
     time::Instant,
 };
 
-use sovm_catalog::{ByteEvent, SealedUnder, TableView};
+use sovm_catalog::{ByteEvent, Read as _, SealedUnder, TableView};
 use sovm_mesh::net::steps::reached;
 use sovm_object::{
     entry::VerifiedEntry,
@@ -86,6 +87,35 @@ struct Ready {
 /// What the reading thread found besides rows.
 struct Read {
     bad_rows: u64,
+}
+
+/// What tells that a file is still the one that was opened. Text is read twice, so half of one file and half of another could
+/// look like one whole.
+struct Looks(Vec<Option<(u64, std::time::SystemTime)>>);
+
+impl Looks {
+    fn of(files: &[PathBuf]) -> Self {
+        let look = |path: &PathBuf| {
+            // Pipes are read once; what cannot be looked at fails when it is opened.
+            let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+            Some((found.len(), found.modified().ok()?))
+        };
+        Self(files.iter().map(look).collect())
+    }
+
+    fn compare(&self, files: &[PathBuf]) -> Result<(), ApiError> {
+        let now = Self::of(files);
+        let changed = self.0.iter().zip(&now.0).position(|(before, now)| before != now);
+        match changed.and_then(|index| files.get(index)) {
+            None => Ok(()),
+            Some(path) => Err(ApiError::new(
+                ErrorKind::BadInput,
+                format!("{} changed while it was read", path.display()),
+            )
+            .safe("nothing was published")
+            .next("run the same command again once nothing writes to the file")),
+        }
+    }
 }
 
 impl Core {
@@ -172,6 +202,7 @@ impl Core {
         made: &mpsc::Sender<Made>,
         input_bytes: &Arc<AtomicU64>,
     ) -> Result<Read, ApiError> {
+        let before = Looks::of(&request.files);
         let inputs = match (request.files.is_empty(), exchange.input) {
             (true, Some(reader)) => vec![Input::Stream {
                 name: "standard input".to_owned(),
@@ -226,6 +257,7 @@ impl Core {
         write_objects(&mut rows, writer, &mut |object| {
             made.blocking_send(Made::Object(Box::new(object))).map_err(gone)
         })?;
+        before.compare(&request.files)?;
         Ok(Read {
             bad_rows: batches.skipped().rows,
         })
@@ -305,6 +337,7 @@ impl Core {
     async fn publish(&self, domain: &DomainId, target: &Target, ready: &[Ready]) -> Result<(), ApiError> {
         let _step = self.step.lock().await;
         self.may_append(domain)?;
+        self.check_target(target)?;
         let kek = self.current_kek(domain)?;
         let now_ms = self.now_ms();
         let mut grants = Vec::with_capacity(ready.len());
@@ -345,6 +378,32 @@ impl Core {
         reached("publish.committed");
         self.told();
         Ok(())
+    }
+
+    /// Rows were made for the columns of some moments ago. Under others their values would be shown as nothing.
+    fn check_target(&self, target: &Target) -> Result<(), ApiError> {
+        let snapshot = self.read()?;
+        let same_name = |genesis: &TableGenesis| qualified_name(genesis) == qualified_name(&target.genesis);
+        let mut tables = snapshot.tables()?.into_iter();
+        let changed = match target.signed {
+            Some(_) => tables.any(|view| same_name(&view.genesis)).then_some("was made"),
+            None => tables
+                .find(|view| view.genesis.table_id == target.genesis.table_id)
+                .is_none_or(|view| view.columns.fingerprint != target.fingerprint)
+                .then_some("got other columns"),
+        };
+        match changed {
+            None => Ok(()),
+            Some(what) => Err(ApiError::new(
+                ErrorKind::Refused,
+                format!(
+                    "table {} {what} while the rows were read",
+                    qualified_name(&target.genesis)
+                ),
+            )
+            .safe("nothing was published")
+            .next("run the same command again")),
+        }
     }
 
     /// Wraps an object's DEK for the holders of a KEK.

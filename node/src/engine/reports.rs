@@ -153,7 +153,7 @@ impl Core {
     }
 
     /// What a blind replica holds: it knows nothing but sizes.
-    async fn held_counts(&self) -> Result<ObjectCounts, ApiError> {
+    pub(super) async fn held_counts(&self) -> Result<ObjectCounts, ApiError> {
         let held = self.blobs.list().await?;
         let bytes = held.iter().map(|object| object.size()).sum();
         let pending = self.placed_but_missing()?;

@@ -372,7 +372,9 @@ impl IngestError {
             Self::UnclosedQuote { .. } | Self::StrayQuote { .. } => {
                 "inside a quoted field a quote is written twice, as in \"say \"\"hi\"\"\""
             }
-            Self::RaggedRow { .. } => "mend the row, set the separator with --delimiter, or pass --skip-bad-rows FILE",
+            Self::RaggedRow { .. } => {
+                "mend the row, say --format tsv if tabs separate its fields, or pass --skip-bad-rows FILE"
+            }
             Self::BadValue {
                 misfit: Misfit::NotA(_),
                 ..

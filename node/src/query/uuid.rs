@@ -9,7 +9,7 @@ use datafusion::{
     },
     logical_expr::{
         Expr, ExprSchemable as _, LogicalPlan,
-        expr::InList,
+        expr::{Between, InList},
         planner::{ExprPlanner, PlannerResult, RawBinaryExpr},
         utils::merge_schema,
     },
@@ -38,7 +38,7 @@ impl ExprPlanner for UuidLiterals {
     }
 }
 
-/// Reads the literals of `IN` lists, which the planner shows to nobody.
+/// Reads the literals of `IN` lists and of `BETWEEN`, which the planner shows to nobody.
 pub(super) fn read_in_lists(plan: LogicalPlan) -> Result<LogicalPlan> {
     let read_plan = |plan: LogicalPlan| {
         let schema = merge_schema(&plan.inputs());
@@ -53,6 +53,11 @@ fn read_list(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let list = list.into_iter().map(read).collect::<Result<_>>()?;
             Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
         }
+        Expr::Between(between) if is_uuid(&between.expr, schema) => Ok(Transformed::yes(Expr::Between(Between {
+            low: Box::new(read(*between.low)?),
+            high: Box::new(read(*between.high)?),
+            ..between
+        }))),
         other => Ok(Transformed::no(other)),
     }
 }

@@ -140,6 +140,9 @@ pub struct SyncReport {
     pub sent: u64,
     /// What is here and what is still coming.
     pub objects: ObjectCounts,
+    /// This device keeps bytes for others and knows nothing about them.
+    #[serde(default)]
+    pub blind: bool,
 }
 
 /// The whole story, step by step.

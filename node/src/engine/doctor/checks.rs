@@ -90,7 +90,7 @@ impl Core {
                 .repaired(true),
             );
         }
-        if self.keep.restored {
+        if self.keep.restored.load(std::sync::atomic::Ordering::Relaxed) {
             findings.push(
                 Finding::new(
                     "restored",
@@ -98,7 +98,7 @@ impl Core {
                     "the catalogue is older than the key store: this home was restored from a copy",
                 )
                 .safe("entries written since come back from other devices; nothing is collected meanwhile")
-                .next("sovm sync; publish nothing before it is done"),
+                .next("sovm sync; publish nothing before it is done. Once no row is missing: sovm gc --allow-restored"),
             );
         }
         findings

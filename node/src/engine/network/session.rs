@@ -187,11 +187,13 @@ impl Core {
             let counts = self.counts(&self.all_objects(&self.read()?)?);
             let settled = counts.pending_bytes == 0 && counts.pending_access == 0 && self.unplaced().await? == 0;
             if settled || tokio::time::Instant::now() >= deadline {
+                let blind = self.is_blind()?;
                 return Ok(SyncReport {
                     peers,
                     received: moved.received,
                     sent: moved.sent,
-                    objects: counts,
+                    objects: if blind { self.held_counts().await? } else { counts },
+                    blind,
                 });
             }
             progress.event(Event::Progress {

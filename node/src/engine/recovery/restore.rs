@@ -1,15 +1,15 @@
 //! `recover`: a kit and one place with the blobs become a node (DESIGN §9).
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use sovm_catalog::{Catalog, Read as _, Scope, SealedUnder, Txn};
+use sovm_catalog::{ByteEvent, Catalog, Read as _, Scope, SealedUnder, Txn};
 use sovm_mesh::{
     net::store::{DiskReserve, ObjectStore},
     proto::sync::{Element, Item, MemorySet, Scope as SyncScope},
 };
 use sovm_object::{
-    entry::{EntryKind, sealed},
-    id::DomainId,
+    entry::{EntryKind, VerifiedEntry, sealed},
+    id::{DomainId, StorageId},
     record::{MembershipOp, MeshGenesis, NodeBinding, OpKind, Role},
     secret::{DatabaseKey, SiteKey},
     sign::Signed,
@@ -93,7 +93,7 @@ pub(in super::super) async fn recover(
             return Err(error);
         }
     };
-    let result = make_home(home, &unlock, &name, &kit, &recovered, &source).await;
+    let result = make_home(home, &unlock, &name, &kit, &recovered, &source, &store).await;
     let push = match (&result, &source) {
         (Ok(public), Source::Replica(replica)) => replica.push(public).await,
         _ => Ok(()),
@@ -180,7 +180,17 @@ async fn make_home(
     kit: &ParsedKit,
     recovered: &Recovered,
     source: &Source,
+    store: &ObjectStore,
 ) -> Result<MemorySet, ApiError> {
+    let described: BTreeSet<StorageId> = recovered
+        .entries
+        .iter()
+        .filter_map(|recovered| match &recovered.entry {
+            VerifiedEntry::Manifest(manifest) => Some(manifest.body().storage_id),
+            _ => None,
+        })
+        .collect();
+    let held = store.list().await?;
     let mls_key = sovm_mesh::proto::mls::MlsKey::generate();
     let (site_key, database_key) = (SiteKey::generate(), DatabaseKey::generate());
     let catalog = Catalog::open(home.path(), &database_key)?;
@@ -194,6 +204,11 @@ async fn make_home(
             kek_id: *kek_id,
         });
         txn.admit(entry.clone(), under, now_ms)?;
+    }
+    // The checkpoint, its root and its ring are named by no entry inside it, and must not look left over.
+    for object in held.iter().filter(|object| !described.contains(&object.id())) {
+        txn.byte_event(&object.id(), ByteEvent::Arrived, Some(object.size()), now_ms)
+            .map_err(ApiError::bug)?;
     }
     txn.settle()?;
     add_this_machine(&mut txn, name, kit, recovered, &site_key, &mls_key.public(), now_ms)?;
@@ -314,7 +329,6 @@ fn public_set(rows: &Txn) -> Result<MemorySet, ApiError> {
 
 /// From a directory, objects are taken over at once; each is hashed on the way.
 async fn import_all(dir: &DirBlobs, store: &ObjectStore, recovered: &Recovered) -> Result<(), ApiError> {
-    use sovm_object::entry::VerifiedEntry;
     use sovm_recovery::OpaqueBlobs as _;
     for recovered in &recovered.entries {
         let VerifiedEntry::Manifest(manifest) = &recovered.entry else {
