@@ -374,6 +374,13 @@ fn files_travel_and_come_back() {
     assert_eq!(get(&heir, &id, "back", None), bytes);
     let report = heir.json(&["object", "verify", &id]);
     assert_eq!(report["objects"][0]["findings"], Value::Array(vec![]));
+    // The checkpoint it came from is no left-over, at once or later.
+    let plan = heir.json(&["gc", "--dry-run", "--after", "0s"]);
+    assert_eq!(
+        (&plan["removed"], &plan["waiting"]),
+        (&Value::Array(vec![]), &Value::Array(vec![])),
+        "{plan}"
+    );
     drop(vault_runs);
 }
 
@@ -413,6 +420,10 @@ fn uuids_are_texts_for_people() {
             ids[1]
         ),
         format!("select n from t where id not in ('{}')", ids[0]),
+        format!(
+            "select n from t where id between '{}' and 'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+            ids[1]
+        ),
     ] {
         assert_eq!(node.rows(&query), ["2"], "{query}");
     }

@@ -17,6 +17,7 @@ mod harness;
 mod heal;
 mod ingest;
 mod messages;
+mod mishaps;
 mod objects;
 mod offline;
 mod partitions;
