@@ -104,9 +104,10 @@ fn long_statements_are_run() {
         .enable_all()
         .build()
         .unwrap();
-    let any = (0..200).map(|n| format!("n = {n}")).collect::<Vec<_>>().join(" or ");
+    let any = (0..1_000).map(|n| format!("n = {n}")).collect::<Vec<_>>().join(" or ");
+    // The engine's own planning of a chain of sums grows with the cube of its length: 800 take ten seconds.
     let sum = vec!["n"; 400].join(" + ");
-    let list = (0..2_000).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let list = (0..20_000).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
     for filter in [any, format!("{sum} >= 0"), format!("n in ({list})")] {
         let run = async move { query_on(node(), &format!("select count(*) from weather where {filter}"), PLAIN).await };
         let (found, _) = runtime.block_on(runtime.spawn(run)).unwrap().unwrap();
