@@ -23,6 +23,7 @@ mod input;
 mod json;
 mod key_file;
 mod parse;
+mod pieces;
 mod records;
 mod rejects;
 mod rows;
@@ -51,9 +52,6 @@ pub(crate) use self::{
 
 /// Most rows of a batch.
 pub const BATCH_ROWS: usize = 8192;
-
-/// A batch is closed early when its rows have taken this much input, so that wide rows stay bounded too.
-pub(crate) const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// Longest row of a text input. A file without line ends, or with a quote that never closes, stops here.
 pub(crate) const MAX_ROW_BYTES: u64 = 16 * 1024 * 1024;

@@ -17,6 +17,7 @@
 
 mod distinct;
 mod encoder;
+mod extremes;
 mod value;
 
 pub use self::{

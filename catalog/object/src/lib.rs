@@ -13,6 +13,7 @@ pub mod id;
 pub mod kek;
 pub mod key;
 pub mod padme;
+pub mod parallel;
 pub mod partition;
 pub mod pme;
 pub mod record;

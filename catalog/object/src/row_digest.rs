@@ -35,22 +35,43 @@ impl RowSetDigest {
 
     /// Digest of both sets together.
     pub fn plus(self, other: Self) -> Self {
-        let mut carry = 0_u16;
-        Self(std::array::from_fn(|index| {
-            let sum = u16::from(self.0[index]) + u16::from(other.0[index]) + carry;
-            carry = sum >> 8;
-            sum as u8
+        let (left, right) = (self.words(), other.words());
+        let mut carry = false;
+        Self::of_words(std::array::from_fn(|index| {
+            let (sum, first) = left[index].overflowing_add(right[index]);
+            let (sum, second) = sum.overflowing_add(u64::from(carry));
+            carry = first | second;
+            sum
         }))
     }
 
     /// Digest of what is left when the rows of `other`, all of which are in here, are taken away.
     pub fn minus(self, other: Self) -> Self {
-        let mut borrow = 0_i16;
-        Self(std::array::from_fn(|index| {
-            let difference = i16::from(self.0[index]) - i16::from(other.0[index]) - borrow;
-            borrow = i16::from(difference < 0);
-            difference as u8
+        let (left, right) = (self.words(), other.words());
+        let mut borrow = false;
+        Self::of_words(std::array::from_fn(|index| {
+            let (difference, first) = left[index].overflowing_sub(right[index]);
+            let (difference, second) = difference.overflowing_sub(u64::from(borrow));
+            borrow = first | second;
+            difference
         }))
+    }
+
+    /// The number's digits to the base 2^64, the lowest first.
+    fn words(&self) -> [u64; 4] {
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(self.0.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        words
+    }
+
+    fn of_words(words: [u64; 4]) -> Self {
+        let mut bytes = [0; 32];
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        Self(bytes)
     }
 }
 
@@ -78,6 +99,9 @@ impl fmt::Debug for RowDigestKey {
     }
 }
 
+/// Rows whose bytes are gathered column by column; they stay in the processor's cache.
+const ROWS_AT_ONCE: usize = 64;
+
 /// Adds up the rows of many batches.
 #[derive(Debug)]
 pub struct RowDigester<'a> {
@@ -85,36 +109,35 @@ pub struct RowDigester<'a> {
     columns: &'a [Column],
     sum: RowSetDigest,
     rows: u64,
-    scratch: Vec<u8>,
+    scratch: Vec<Vec<u8>>,
 }
 
 impl<'a> RowDigester<'a> {
     /// Starts over the table's columns at the schema version of the rows.
-    pub const fn new(key: &'a RowDigestKey, columns: &'a [Column]) -> Self {
+    pub fn new(key: &'a RowDigestKey, columns: &'a [Column]) -> Self {
         Self {
             key,
             columns,
             sum: RowSetDigest::EMPTY,
             rows: 0,
-            scratch: Vec::new(),
+            scratch: vec![Vec::new(); ROWS_AT_ONCE],
         }
     }
 
     /// Adds every row of a batch.
     pub fn update(&mut self, batch: &RecordBatch) -> Result<(), KeyError> {
-        self.update_rows(batch, 0..batch.num_rows())
-    }
-
-    /// Adds some rows of a batch, such as those of one source of a compacted object.
-    pub fn update_rows(&mut self, batch: &RecordBatch, rows: impl IntoIterator<Item = usize>) -> Result<(), KeyError> {
         let encoder = RowEncoder::new(self.columns, batch)?;
-        for row in rows {
-            self.scratch.clear();
-            encoder.encode(row, &mut self.scratch);
-            let hash = blake3::keyed_hash(&self.key.0, &self.scratch);
-            self.sum = self.sum.plus(RowSetDigest(*hash.as_bytes()));
-            self.rows += 1;
+        for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
+            let rows = start..batch.num_rows().min(start + ROWS_AT_ONCE);
+            let scratch = &mut self.scratch[..rows.len()];
+            scratch.iter_mut().for_each(Vec::clear);
+            encoder.encode_each(rows, scratch);
+            for row in scratch {
+                let hash = blake3::keyed_hash(&self.key.0, row);
+                self.sum = self.sum.plus(RowSetDigest(*hash.as_bytes()));
+            }
         }
+        self.rows += batch.num_rows() as u64;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ pub use self::prune::{Comparison, Predicate, may_match, may_match_time};
 pub use crate::record::{ColumnStats, TimeRange};
 
 use crate::{
-    key::{ColumnEncoder, DAY_US, KeyError, Value, tag},
+    key::{ColumnEncoder, DAY_US, KeyError, Value},
     types::{Column, ColumnNode, ColumnType, child_index},
 };
 
@@ -107,11 +107,10 @@ impl StatsBuilder {
             let index = child_index(batch.schema_ref().fields(), &accumulator.column);
             let index = index.ok_or_else(|| KeyError::MissingColumn(accumulator.column.name.clone()))?;
             let encoder = ColumnEncoder::new(&node, batch.column(index).as_ref())?;
-            for row in 0..batch.num_rows() {
-                if encoder.is_null(row) {
-                    accumulator.null_count += 1;
-                    continue;
-                }
+            accumulator.null_count += batch.column(index).null_count() as u64;
+            let extremes = encoder.extremes().unwrap_or_default();
+            accumulator.has_nan |= extremes.has_nan;
+            for row in extremes.rows.into_iter().flat_map(|(min, max)| [min, max]) {
                 self.scratch.clear();
                 encoder.encode(row, &mut self.scratch);
                 accumulator.see(&mut self.scratch);
@@ -127,9 +126,12 @@ impl StatsBuilder {
 }
 
 impl Accumulator {
+    /// Takes the bytes of a value that is not NaN.
     fn see(&mut self, bytes: &mut Vec<u8>) {
-        if bytes.first() == Some(&tag::FLOAT) && !self.see_float(bytes) {
-            return;
+        // Both zeros stand at the positive one (SOP-180).
+        if Value::decode_float(bytes) == Some(0.0) {
+            bytes.clear();
+            Value::Float(0.0).encode(bytes);
         }
         let replace = |bound: &mut Option<Vec<u8>>, better: bool| {
             if better {
@@ -142,22 +144,6 @@ impl Accumulator {
         let above = self.max.as_ref().is_none_or(|max| *bytes > *max);
         replace(&mut self.min, below);
         replace(&mut self.max, above);
-    }
-
-    /// Keeps NaN out of the bounds and both zeros at the positive one (SOP-180). False: no bound is touched.
-    fn see_float(&mut self, bytes: &mut Vec<u8>) -> bool {
-        match Value::decode_float(bytes) {
-            Some(float) if float.is_nan() => {
-                self.has_nan = true;
-                false
-            }
-            Some(0.0) => {
-                bytes.clear();
-                Value::Float(0.0).encode(bytes);
-                true
-            }
-            _ => true,
-        }
     }
 
     fn finish(self) -> ColumnStats {

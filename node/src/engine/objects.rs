@@ -178,7 +178,23 @@ impl ObjectWriter {
         Ok(())
     }
 
-    fn add(&mut self, part: Part, deliver: Deliver<'_>) -> Result<(), ApiError> {
+    fn add(&mut self, mut part: Part, deliver: Deliver<'_>) -> Result<(), ApiError> {
+        // Runs of a table without an order end where a row group is full, however its batches come.
+        if self.table.sort.is_none() {
+            let begun = self.open.get(&part.key).map_or(0, |open| open.run_rows);
+            let room = ROW_GROUP_ROWS - begun;
+            if part.rows.num_rows() > room {
+                let behind = part.rows.slice(room, part.rows.num_rows() - room);
+                let behind = Part {
+                    key: part.key.clone(),
+                    rows: behind,
+                    ..part
+                };
+                part.rows = part.rows.slice(0, room);
+                self.add(part, deliver)?;
+                return self.add(behind, deliver);
+            }
+        }
         let mut open = match self.open.remove(&part.key) {
             Some(open) => open,
             None => self.table.start(self.table.partitioner.values(&part)?)?,

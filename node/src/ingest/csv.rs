@@ -1,30 +1,38 @@
 //! CSV: header, inference over all rows, and rows as cells.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, io::Cursor, sync::Arc};
 
-use sovm_object::types::{Column, ColumnType, tree};
+use sovm_object::{
+    parallel::in_parallel,
+    types::{Column, ColumnType, tree},
+};
 
 use super::{
     cell::{self, Cell},
     error::{IngestError, Misfit, Place},
     format::NameSays,
     infer::Guess,
-    input::{Meter, Plain, Slot, unreadable},
+    input::{Meter, Slot, unreadable},
+    pieces::{Piece, Pieces, threads},
     records::{RecordError, Records},
-    rows::{RowReader, RowSettings},
+    rows::{RowFile, RowReader, RowSettings},
     target::{Target, list_names},
 };
 
-/// A file behind its header.
-struct CsvFile {
+/// What a file's header says.
+struct CsvHeader {
     name: String,
-    records: Records<Plain>,
+    delimiter: u8,
     columns: Vec<String>,
-    header: Vec<u8>,
+    raw: Vec<u8>,
 }
 
-impl CsvFile {
-    fn open(name: String, plain: Plain, settings: &RowSettings) -> Result<Self, IngestError> {
+impl CsvHeader {
+    /// Reads the header, and gives what stands behind it.
+    fn read(slot: &mut Slot, meter: &Meter, settings: &RowSettings) -> Result<(Self, Pieces), IngestError> {
+        let stream = slot.is_stream();
+        let plain = slot.open(meter)?;
+        let name = slot.name.clone();
         let default = if NameSays::of(&name).tabs { b'\t' } else { b',' };
         let delimiter = settings.delimiter.unwrap_or(default);
         // A byte of a longer character would cut text inside that character.
@@ -60,25 +68,41 @@ impl CsvFile {
                 });
             }
         }
-        let header = records.raw().to_vec();
-        Ok(Self {
+        let header = Self {
             name,
-            records,
+            delimiter,
             columns,
-            header,
-        })
+            raw: records.raw().to_vec(),
+        };
+        Ok((header, Pieces::of_csv(records, stream)))
     }
 
+    fn rows_of(&self, piece: Piece) -> CsvRecords<'_> {
+        CsvRecords {
+            header: self,
+            records: Records::behind(piece.lines_before, Cursor::new(piece.bytes), self.delimiter),
+        }
+    }
+}
+
+/// The records of one piece.
+struct CsvRecords<'a> {
+    header: &'a CsvHeader,
+    records: Records<Cursor<Vec<u8>>>,
+}
+
+impl CsvRecords<'_> {
     /// The next record with as many fields as the header.
     fn advance(&mut self) -> Result<bool, IngestError> {
-        if !self.records.advance().map_err(|error| of_record(&self.name, error))? {
+        let name = &self.header.name;
+        if !self.records.advance().map_err(|error| of_record(name, error))? {
             return Ok(false);
         }
-        if self.records.len() != self.columns.len() {
+        if self.records.len() != self.header.columns.len() {
             return Err(IngestError::RaggedRow {
-                file: self.name.clone(),
+                file: name.clone(),
                 line: self.records.line(),
-                expected: self.columns.len(),
+                expected: self.header.columns.len(),
                 found: self.records.len(),
             });
         }
@@ -110,36 +134,29 @@ pub(super) fn infer(
     skip_bad: bool,
     meter: &Meter,
 ) -> Result<Vec<Column>, IngestError> {
-    let mut columns: Vec<(String, Guess, bool)> = Vec::new();
+    let mut columns: Vec<(String, Guess)> = Vec::new();
     let mut rows = 0_u64;
     for (index, slot) in slots.iter_mut().enumerate() {
-        let mut file = CsvFile::open(slot.name.clone(), slot.open(meter)?, settings)?;
+        let (header, mut pieces) = CsvHeader::read(slot, meter, settings)?;
         if index == 0 {
-            columns = file
-                .columns
-                .iter()
-                .map(|name| (name.clone(), Guess::default(), false))
-                .collect();
+            let guessed = header.columns.iter().map(|name| (name.clone(), Guess::default()));
+            columns = guessed.collect();
         }
-        let positions = positions(&file, &columns)?;
+        let positions = positions(&header, &columns)?;
+        let survey = |piece| survey(header.rows_of(piece), &settings.null_words, skip_bad);
         loop {
-            match file.advance() {
-                Ok(true) => rows += 1,
-                Ok(false) => break,
-                Err(error) if skip_bad && error.is_of_one_row() => continue,
-                Err(error) => return Err(error),
+            let (wave, end) = pieces.next_wave();
+            let last = wave.is_empty();
+            for surveyed in in_parallel(threads(), wave, survey) {
+                let (guesses, found) = surveyed?;
+                rows += found;
+                for (guess, position) in guesses.iter().zip(&positions) {
+                    columns[*position].1 = columns[*position].1.with(guess);
+                }
             }
-            for ((text, quoted), position) in file.records.fields().zip(&positions) {
-                let (_, guess, quoted_null) = &mut columns[*position];
-                if is_null(text, quoted, ColumnType::Text, &settings.null_words) {
-                    continue;
-                }
-                // A quoted null word decides nothing: the other values say whether it can be a text.
-                if quoted && settings.null_words.iter().any(|word| word == text) {
-                    *quoted_null = true;
-                    continue;
-                }
-                guess.see(text);
+            end.map_err(|error| unreadable(&header.name, error))?;
+            if last {
+                break;
             }
         }
     }
@@ -148,7 +165,7 @@ pub(super) fn infer(
     if rows == 0 {
         return Err(IngestError::NoRows { file: file() });
     }
-    let column = |(index, (name, guess, _)): (usize, (String, Guess, bool))| {
+    let column = |(index, (name, guess)): (usize, (String, Guess))| {
         // More columns than a table may have are refused below.
         Column::new(index as i32 + 1, name, guess.finish(), true)
     };
@@ -157,21 +174,45 @@ pub(super) fn infer(
     Ok(columns)
 }
 
+/// What the fields of one piece may be, and its rows.
+fn survey(
+    mut records: CsvRecords<'_>,
+    null_words: &[String],
+    skip_bad: bool,
+) -> Result<(Vec<Guess>, u64), IngestError> {
+    let mut guesses = vec![Guess::default(); records.header.columns.len()];
+    let mut rows = 0;
+    loop {
+        match records.advance() {
+            Ok(true) => rows += 1,
+            Ok(false) => return Ok((guesses, rows)),
+            Err(error) if skip_bad && error.is_of_one_row() => continue,
+            Err(error) => return Err(error),
+        }
+        for ((text, _), guess) in records.records.fields().zip(&mut guesses) {
+            // A null word decides nothing, in quotes neither: the other values say whether it can be a text.
+            if !text.is_empty() && !null_words.iter().any(|word| word == text) {
+                guess.see(text);
+            }
+        }
+    }
+}
+
 /// Where each field of `file` stands among the columns of the first file.
-fn positions(file: &CsvFile, columns: &[(String, Guess, bool)]) -> Result<Vec<usize>, IngestError> {
+fn positions(file: &CsvHeader, columns: &[(String, Guess)]) -> Result<Vec<usize>, IngestError> {
     let position = |name: &String| {
         columns
             .iter()
-            .position(|(column, ..)| column == name)
+            .position(|(column, _)| column == name)
             .ok_or_else(|| IngestError::UnknownColumn {
                 file: file.name.clone(),
                 column: name.clone(),
-                known: list_names(columns.iter().map(|(column, ..)| column.as_str())),
+                known: list_names(columns.iter().map(|(column, _)| column.as_str())),
             })
     };
     let positions = file.columns.iter().map(position).collect::<Result<Vec<_>, _>>()?;
-    match columns.iter().find(|(column, ..)| !file.columns.contains(column)) {
-        Some((column, ..)) => Err(IngestError::MissingColumn {
+    match columns.iter().find(|(column, _)| !file.columns.contains(column)) {
+        Some((column, _)) => Err(IngestError::MissingColumn {
             file: file.name.clone(),
             column: column.clone(),
         }),
@@ -179,75 +220,98 @@ fn positions(file: &CsvFile, columns: &[(String, Guess, bool)]) -> Result<Vec<us
     }
 }
 
-/// Rows of one file for given columns.
-pub(super) struct CsvRows {
-    file: CsvFile,
+/// One file read for given columns.
+pub(super) struct CsvFile {
+    header: CsvHeader,
     target: Arc<Target>,
     /// For each column of the target its field, where the file has it.
     fields: Vec<Option<usize>>,
     null_words: Vec<String>,
 }
 
-impl CsvRows {
+impl CsvFile {
     pub(super) fn open(
-        name: String,
-        plain: Plain,
+        slot: &mut Slot,
+        meter: &Meter,
         target: Arc<Target>,
         settings: &RowSettings,
-    ) -> Result<Self, IngestError> {
-        let file = CsvFile::open(name, plain, settings)?;
-        if let Some(unknown) = file.columns.iter().find(|name| target.index_of(name).is_none()) {
+    ) -> Result<(Self, Pieces), IngestError> {
+        let (header, pieces) = CsvHeader::read(slot, meter, settings)?;
+        if let Some(unknown) = header.columns.iter().find(|name| target.index_of(name).is_none()) {
             return Err(IngestError::UnknownColumn {
-                file: file.name,
+                file: header.name,
                 column: unknown.clone(),
                 known: target.names(),
             });
         }
         let mut fields = Vec::with_capacity(target.columns.len());
         for column in &target.columns {
-            let field = file.columns.iter().position(|name| *name == column.name);
+            let field = header.columns.iter().position(|name| *name == column.name);
             if field.is_none() && !column.nullable {
                 return Err(IngestError::MissingColumn {
-                    file: file.name,
+                    file: header.name,
                     column: column.name.clone(),
                 });
             }
             if field.is_some() && column.ty.is_nested() {
                 return Err(IngestError::NestedInCsv {
-                    file: file.name,
+                    file: header.name,
                     column: column.name.clone(),
                     ty: column.ty,
                 });
             }
             fields.push(field);
         }
-        Ok(Self {
-            file,
+        let file = Self {
+            header,
             target,
             fields,
             null_words: settings.null_words.clone(),
+        };
+        Ok((file, pieces))
+    }
+}
+
+impl RowFile for CsvFile {
+    fn name(&self) -> &str {
+        &self.header.name
+    }
+
+    fn header(&self) -> &[u8] {
+        &self.header.raw
+    }
+
+    fn rows_of(&self, piece: Piece) -> Box<dyn RowReader + '_> {
+        Box::new(CsvRows {
+            file: self,
+            records: self.header.rows_of(piece),
         })
     }
 }
 
-impl RowReader for CsvRows {
+/// Rows of one piece.
+struct CsvRows<'a> {
+    file: &'a CsvFile,
+    records: CsvRecords<'a>,
+}
+
+impl RowReader for CsvRows<'_> {
     fn next_row(&mut self) -> Result<Option<Vec<Cell<'_>>>, IngestError> {
-        if !self.file.advance()? {
+        if !self.records.advance()? {
             return Ok(None);
         }
-        let record = &self.file.records;
-        let texts: Vec<(&str, bool)> = record.fields().collect();
-        let mut row = Vec::with_capacity(self.fields.len());
-        for (column, field) in self.target.columns.iter().zip(&self.fields) {
-            let value = field.map(|field| texts[field]);
-            let value = value.filter(|(text, quoted)| !is_null(text, *quoted, column.ty, &self.null_words));
+        let (file, record) = (self.file, &self.records.records);
+        let mut row = Vec::with_capacity(file.fields.len());
+        for (column, field) in file.target.columns.iter().zip(&file.fields) {
+            let value = field.and_then(|field| record.field(field));
+            let value = value.filter(|(text, quoted)| !is_null(text, *quoted, column.ty, &file.null_words));
             let cell = match value {
                 Some((text, _)) => cell::of_text(column.ty, text),
                 None if column.nullable => Ok(Cell::Null),
                 None => Err(Misfit::Missing),
             };
             row.push(cell.map_err(|misfit| IngestError::BadValue {
-                file: self.file.name.clone(),
+                file: file.header.name.clone(),
                 place: Place::Line(record.line()),
                 column: column.name.clone(),
                 value: value.map_or_else(String::new, |(text, _)| text.to_owned()),
@@ -257,15 +321,11 @@ impl RowReader for CsvRows {
         Ok(Some(row))
     }
 
-    fn place(&self) -> (String, Place) {
-        (self.file.name.clone(), Place::Line(self.file.records.line()))
+    fn place(&self) -> Place {
+        Place::Line(self.records.records.line())
     }
 
     fn raw(&self) -> &[u8] {
-        self.file.records.raw()
-    }
-
-    fn header(&self) -> &[u8] {
-        &self.file.header
+        self.records.records.raw()
     }
 }

@@ -5,7 +5,7 @@ use sovm_object::types::ColumnType;
 use super::parse::{self, Instant};
 
 /// What a column may still be after the values seen. Empty fields and null words are not shown to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Guess {
     any: bool,
     number: bool,
@@ -61,6 +61,20 @@ impl Guess {
         }
     }
 
+    /// What the column may be after the values of both.
+    pub(super) const fn with(self, other: &Self) -> Self {
+        Self {
+            any: self.any | other.any,
+            number: self.number | other.number,
+            boolean: self.boolean & other.boolean,
+            integer: self.integer & other.integer,
+            float: self.float & other.float,
+            date: self.date & other.date,
+            utc: self.utc & other.utc,
+            local: self.local & other.local,
+        }
+    }
+
     /// Whether any value was seen.
     pub(super) const fn any(&self) -> bool {
         self.any
@@ -90,10 +104,19 @@ impl Guess {
 mod tests {
     use super::*;
 
+    /// The type, which is the same however the values are shared out.
     fn guess(values: &[&str]) -> ColumnType {
-        let mut guess = Guess::default();
-        values.iter().for_each(|value| guess.see(value));
-        guess.finish()
+        let see = |values: &[&str]| {
+            let mut guess = Guess::default();
+            values.iter().for_each(|value| guess.see(value));
+            guess
+        };
+        let all = see(values).finish();
+        for cut in 0..values.len() {
+            let (left, right) = values.split_at(cut);
+            assert_eq!(see(left).with(&see(right)).finish(), all, "{values:?} cut at {cut}");
+        }
+        all
     }
 
     /// DESIGN §16.6: int64, float64, bool, date, ISO timestamp, else text; leading zeros stay text.

@@ -128,6 +128,11 @@ impl Slot {
         })
     }
 
+    /// Whether its bytes come as somebody writes them.
+    pub(super) const fn is_stream(&self) -> bool {
+        matches!(self.origin, Origin::Stream(_))
+    }
+
     /// Bytes as they lie on disk; `None` while a stream has not ended.
     pub(super) fn len(&self) -> Option<u64> {
         match &self.origin {

@@ -3,7 +3,10 @@
 mod shape;
 mod value;
 
-use std::{io::Read as _, sync::Arc};
+use std::{
+    io::{BufRead, Cursor, Read as _},
+    sync::Arc,
+};
 
 use sovm_object::types::Column;
 
@@ -14,25 +17,27 @@ use super::{
     MAX_ROW_BYTES,
     cell::{self, Cell},
     error::{IngestError, Misfit, Place},
-    input::{Meter, Plain, Slot, unreadable},
-    rows::RowReader,
+    input::{Meter, Slot, unreadable},
+    pieces::{Piece, Pieces},
+    rows::{RowFile, RowReader},
     target::Target,
 };
 
 /// Lines of one file as objects.
-struct JsonLines {
+struct JsonLines<R> {
     name: String,
-    input: Plain,
+    input: R,
     line: u64,
     raw: Vec<u8>,
 }
 
-impl JsonLines {
-    const fn new(name: String, input: Plain) -> Self {
+impl<R: BufRead> JsonLines<R> {
+    /// Reads on behind so many lines.
+    const fn behind(line: u64, name: String, input: R) -> Self {
         Self {
             name,
             input,
-            line: 0,
+            line,
             raw: Vec::new(),
         }
     }
@@ -42,7 +47,7 @@ impl JsonLines {
         loop {
             self.raw.clear();
             let room = MAX_ROW_BYTES + 1;
-            let read = std::io::BufRead::read_until(&mut (&mut self.input).take(room), b'\n', &mut self.raw);
+            let read = (&mut self.input).take(room).read_until(b'\n', &mut self.raw);
             let read = read.map_err(|source| unreadable(&self.name, source))? as u64;
             if read == 0 {
                 return Ok(None);
@@ -110,7 +115,7 @@ pub(super) fn infer(
     let mut shape = Shape::default();
     let mut rows = 0_u64;
     for slot in slots.iter_mut() {
-        let mut lines = JsonLines::new(slot.name.clone(), slot.open(meter)?);
+        let mut lines = JsonLines::behind(0, slot.name.clone(), slot.open(meter)?);
         loop {
             match lines.next_object() {
                 Ok(Some(pairs)) => {
@@ -133,32 +138,63 @@ pub(super) fn infer(
     shape.into_columns(&file())
 }
 
-/// Rows of one file for given columns.
-pub(super) struct JsonRows {
-    lines: JsonLines,
-    object: Vec<(String, JsonValue)>,
+/// One file read for given columns.
+pub(super) struct JsonFile {
+    name: String,
     target: Arc<Target>,
     null_words: Vec<String>,
 }
 
-impl JsonRows {
-    pub(super) fn new(name: String, plain: Plain, target: Arc<Target>, null_words: Vec<String>) -> Self {
-        Self {
-            lines: JsonLines::new(name, plain),
-            object: Vec::new(),
+impl JsonFile {
+    pub(super) fn open(
+        slot: &mut Slot,
+        meter: &Meter,
+        target: Arc<Target>,
+        null_words: Vec<String>,
+    ) -> Result<(Self, Pieces), IngestError> {
+        let stream = slot.is_stream();
+        let pieces = Pieces::of_lines(slot.open(meter)?, stream);
+        let file = Self {
+            name: slot.name.clone(),
             target,
             null_words,
-        }
+        };
+        Ok((file, pieces))
     }
 }
 
-impl RowReader for JsonRows {
+impl RowFile for JsonFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn header(&self) -> &[u8] {
+        &[]
+    }
+
+    fn rows_of(&self, piece: Piece) -> Box<dyn RowReader + '_> {
+        Box::new(JsonRows {
+            file: self,
+            lines: JsonLines::behind(piece.lines_before, self.name.clone(), Cursor::new(piece.bytes)),
+            object: Vec::new(),
+        })
+    }
+}
+
+/// Rows of one piece.
+struct JsonRows<'a> {
+    file: &'a JsonFile,
+    lines: JsonLines<Cursor<Vec<u8>>>,
+    object: Vec<(String, JsonValue)>,
+}
+
+impl RowReader for JsonRows<'_> {
     fn next_row(&mut self) -> Result<Option<Vec<Cell<'_>>>, IngestError> {
         let Some(object) = self.lines.next_object()? else {
             return Ok(None);
         };
         self.object = object;
-        let row = cell::of_object(&self.target.columns, &self.object, &self.null_words);
+        let row = cell::of_object(&self.file.target.columns, &self.object, &self.file.null_words);
         let row = row.map_err(|error| {
             let column = match &error.misfit {
                 Misfit::UnknownKey(key) if error.path.is_empty() => key.clone(),
@@ -175,15 +211,11 @@ impl RowReader for JsonRows {
         Ok(Some(row))
     }
 
-    fn place(&self) -> (String, Place) {
-        (self.lines.name.clone(), Place::Line(self.lines.line))
+    fn place(&self) -> Place {
+        Place::Line(self.lines.line)
     }
 
     fn raw(&self) -> &[u8] {
         &self.lines.raw
-    }
-
-    fn header(&self) -> &[u8] {
-        &[]
     }
 }

@@ -59,6 +59,35 @@ impl<R: BufRead> Records<R> {
         }
     }
 
+    /// Reads on in the middle of a file, behind so many lines.
+    pub(super) fn behind(lines: u64, input: R, delimiter: u8) -> Self {
+        Self {
+            next_line: lines + 1,
+            at_start: false,
+            ..Self::new(input, delimiter)
+        }
+    }
+
+    /// Lines up to the end of the current record.
+    pub(super) const fn lines_read(&self) -> u64 {
+        self.next_line - 1
+    }
+
+    /// Moves whole lines that have no quotes from what is already read to `out`: each is a record, or blank. Gives whether
+    /// there were any; after `false` the next record has to be looked at with [`advance`](Self::advance).
+    pub(super) fn take_plain_lines(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
+        let buffered = self.input.fill_buf()?;
+        let plain = &buffered[..memchr::memchr(b'"', buffered).unwrap_or(buffered.len())];
+        let Some(last) = memchr::memrchr(b'\n', plain) else {
+            return Ok(false);
+        };
+        let lines = &plain[..=last];
+        out.extend_from_slice(lines);
+        self.next_line += memchr::memchr_iter(b'\n', lines).count() as u64;
+        self.input.consume(last + 1);
+        Ok(true)
+    }
+
     /// Goes to the next record, past blank lines. False at the end.
     pub(super) fn advance(&mut self) -> Result<bool, RecordError> {
         loop {
@@ -96,6 +125,13 @@ impl<R: BufRead> Records<R> {
     pub(super) fn fields(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
         self.spans
             .iter()
+            .map(|span| (&self.text[span.start..span.end], span.quoted))
+    }
+
+    /// One field of the current record with its quotedness.
+    pub(super) fn field(&self, index: usize) -> Option<(&str, bool)> {
+        self.spans
+            .get(index)
             .map(|span| (&self.text[span.start..span.end], span.quoted))
     }
 

@@ -3,35 +3,46 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use arrow::array::RecordBatch;
+use sovm_object::parallel::in_parallel;
 
 use super::{
-    BATCH_BYTES, BATCH_ROWS,
+    BATCH_ROWS,
     builder::BatchBuilder,
     cell::Cell,
-    csv::CsvRows,
+    csv::CsvFile,
     error::{IngestError, Place},
     format::Format,
-    input::{Meter, Slot},
-    json::JsonRows,
+    input::{Meter, Slot, unreadable},
+    json::JsonFile,
+    pieces::{Piece, Pieces, threads},
     rejects::{Rejects, Skipped},
     rules::Checks,
     target::Target,
 };
 
-/// A text input, row by row.
-pub(super) trait RowReader: Send {
+/// A text input whose rows can be read piece by piece.
+pub(super) trait RowFile: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// What must stand above a row written aside; empty where rows speak for themselves.
+    fn header(&self) -> &[u8];
+
+    /// A reader of one piece.
+    fn rows_of(&self, piece: Piece) -> Box<dyn RowReader + '_>;
+}
+
+/// The rows of one piece.
+pub(super) trait RowReader {
     /// The next row, one cell for each column of the target; `None` at the end. After an error of one row the next call
     /// goes on behind it.
     fn next_row(&mut self) -> Result<Option<Vec<Cell<'_>>>, IngestError>;
 
-    /// File and line of the row just read.
-    fn place(&self) -> (String, Place);
+    /// Line of the row just read.
+    fn place(&self) -> Place;
 
     /// The row just read, as it stands in the input.
     fn raw(&self) -> &[u8];
-
-    /// What must stand above a row written aside; empty where rows speak for themselves.
-    fn header(&self) -> &[u8];
 }
 
 /// How rows are read, the same for all inputs of one command.
@@ -44,14 +55,32 @@ pub(super) struct RowSettings {
 
 pub(super) struct RowBatches {
     slots: VecDeque<Slot>,
+    current: Option<(Box<dyn RowFile>, Pieces)>,
+    reading: Reading,
+    meter: Meter,
+    rejects: Option<Rejects>,
+    /// Read, and not handed out yet.
+    read: VecDeque<Step>,
+}
+
+/// What all threads need to read rows.
+struct Reading {
     settings: RowSettings,
     target: Arc<Target>,
-    meter: Meter,
-    current: Option<Box<dyn RowReader>>,
-    builder: BatchBuilder,
-    batch_bytes: usize,
     checks: Checks,
-    rejects: Option<Rejects>,
+    skip_bad: bool,
+}
+
+/// What reading comes to, in the order of the input.
+enum Step {
+    Batch(RecordBatch),
+    /// A row to be written aside.
+    Bad {
+        raw: Vec<u8>,
+        reason: IngestError,
+    },
+    /// Nothing behind it is read.
+    Stop(IngestError),
 }
 
 impl RowBatches {
@@ -63,63 +92,63 @@ impl RowBatches {
         checks: Checks,
         rejects: Option<Rejects>,
     ) -> Self {
-        let builder = BatchBuilder::new(&target);
         Self {
             slots: slots.into(),
-            settings,
-            target,
-            meter,
             current: None,
-            builder,
-            batch_bytes: 0,
-            checks,
+            reading: Reading {
+                settings,
+                target,
+                checks,
+                skip_bad: rejects.is_some(),
+            },
+            meter,
             rejects,
+            read: VecDeque::new(),
         }
     }
 
     /// The next batch; `None` when all inputs are read.
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, IngestError> {
         loop {
-            let Some(current) = &mut self.current else {
-                if let Some(slot) = self.slots.pop_front() {
-                    self.current = Some(self.open(slot)?);
-                    continue;
-                }
-                if self.builder.rows() > 0 {
-                    return self.close_batch().map(Some);
-                }
-                if let Some(rejects) = &mut self.rejects {
-                    rejects.finish()?;
-                }
-                self.meter.finish();
-                return Ok(None);
-            };
-            let error = match current.next_row() {
-                Ok(Some(row)) => match self.checks.of_cells(&row) {
-                    None => {
-                        self.builder.push(row);
-                        self.batch_bytes += current.raw().len();
-                        if self.builder.rows() == BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
-                            return self.close_batch().map(Some);
-                        }
-                        continue;
+            match (self.read.pop_front(), &self.current) {
+                (Some(Step::Batch(batch)), _) => return Ok(Some(batch)),
+                (Some(Step::Stop(error)), _) => return Err(error),
+                (Some(Step::Bad { raw, reason }), Some((file, _))) => {
+                    if let Some(rejects) = &mut self.rejects {
+                        rejects.write(file.header(), &raw, &reason)?;
                     }
-                    Some(broken) => {
-                        drop(row);
-                        let (file, place) = current.place();
-                        broken.at(file, place)
+                }
+                (Some(Step::Bad { reason, .. }), None) => return Err(reason),
+                (None, Some(_)) => self.read_on(),
+                (None, None) => match self.slots.pop_front() {
+                    Some(slot) => self.current = Some(self.open(slot)?),
+                    None => {
+                        if let Some(rejects) = &mut self.rejects {
+                            rejects.finish()?;
+                        }
+                        self.meter.finish();
+                        return Ok(None);
                     }
                 },
-                Ok(None) => {
-                    self.current = None;
-                    continue;
-                }
-                Err(error) => error,
-            };
-            match &mut self.rejects {
-                Some(rejects) if error.is_of_one_row() => rejects.write(current.header(), current.raw(), &error)?,
-                _ => return Err(error),
             }
+        }
+    }
+
+    /// Reads some pieces of the current input side by side, or closes it at its end.
+    fn read_on(&mut self) {
+        let Some((file, pieces)) = &mut self.current else {
+            return;
+        };
+        let (wave, end) = pieces.next_wave();
+        let done = wave.is_empty() && end.is_ok();
+        let (file, reading) = (file.as_ref(), &self.reading);
+        let steps = in_parallel(threads(), wave, |piece| reading.read(file, piece));
+        self.read.extend(steps.into_iter().flatten());
+        if let Err(error) = end {
+            self.read.push_back(Step::Stop(unreadable(file.name(), error)));
+        }
+        if done {
+            self.current = None;
         }
     }
 
@@ -130,28 +159,71 @@ impl RowBatches {
             .unwrap_or_default()
     }
 
-    fn open(&self, mut slot: Slot) -> Result<Box<dyn RowReader>, IngestError> {
-        let plain = slot.open(&self.meter)?;
-        let target = self.target.clone();
-        Ok(match self.settings.format {
-            Format::Csv => Box::new(CsvRows::open(slot.name, plain, target, &self.settings)?),
-            _ => Box::new(JsonRows::new(
-                slot.name,
-                plain,
-                target,
-                self.settings.null_words.clone(),
-            )),
+    fn open(&self, mut slot: Slot) -> Result<(Box<dyn RowFile>, Pieces), IngestError> {
+        let Reading { settings, target, .. } = &self.reading;
+        Ok(match settings.format {
+            Format::Csv => {
+                let (file, pieces) = CsvFile::open(&mut slot, &self.meter, target.clone(), settings)?;
+                (Box::new(file), pieces)
+            }
+            _ => {
+                let nulls = settings.null_words.clone();
+                let (file, pieces) = JsonFile::open(&mut slot, &self.meter, target.clone(), nulls)?;
+                (Box::new(file), pieces)
+            }
         })
     }
+}
 
-    fn close_batch(&mut self) -> Result<RecordBatch, IngestError> {
-        self.batch_bytes = 0;
-        self.builder
-            .finish(&self.target)
-            .map_err(|error| IngestError::Columnar {
+impl Reading {
+    /// Reads the rows of a piece.
+    fn read(&self, file: &dyn RowFile, piece: Piece) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut builder = BatchBuilder::new(&self.target);
+        let mut rows = file.rows_of(piece);
+        loop {
+            let reason = match rows.next_row() {
+                Ok(None) => break,
+                Ok(Some(row)) => match self.checks.of_cells(&row) {
+                    None => {
+                        builder.push(row);
+                        if builder.rows() == BATCH_ROWS {
+                            steps.push(self.close(&mut builder));
+                        }
+                        continue;
+                    }
+                    Some(broken) => {
+                        drop(row);
+                        broken.at(file.name().to_owned(), rows.place())
+                    }
+                },
+                Err(error) => error,
+            };
+            if self.skip_bad && reason.is_of_one_row() {
+                steps.push(Step::Bad {
+                    raw: rows.raw().to_vec(),
+                    reason,
+                });
+            } else {
+                // Rows before it may be handed out: whoever sees the error publishes none of them.
+                steps.push(Step::Stop(reason));
+                return steps;
+            }
+        }
+        if builder.rows() > 0 {
+            steps.push(self.close(&mut builder));
+        }
+        steps
+    }
+
+    fn close(&self, builder: &mut BatchBuilder) -> Step {
+        match builder.finish(&self.target) {
+            Ok(batch) => Step::Batch(batch),
+            Err(error) => Step::Stop(IngestError::Columnar {
                 file: "rows".to_owned(),
                 format: self.settings.format,
                 problem: error.to_string(),
-            })
+            }),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Canonical bytes straight from Arrow arrays, for identities and row digests.
 
+use std::ops::Range;
+
 use arrow::{
     array::{
         Array, AsArray as _, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, LargeBinaryArray,
@@ -19,11 +21,11 @@ use crate::types::{Column, ColumnNode, ColumnType, SOURCE_INDEX_FIELD_ID, child_
 #[derive(Debug)]
 pub struct ColumnEncoder<'a> {
     array: &'a dyn Array,
-    values: Values<'a>,
+    pub(super) values: Values<'a>,
 }
 
 #[derive(Debug)]
-enum Values<'a> {
+pub(super) enum Values<'a> {
     Bool(&'a BooleanArray),
     Int8(&'a PrimitiveArray<Int8Type>),
     Int16(&'a PrimitiveArray<Int16Type>),
@@ -121,43 +123,59 @@ impl<'a> ColumnEncoder<'a> {
 
     /// Appends the canonical bytes of a row's value, 00 for null.
     pub fn encode(&self, row: usize, out: &mut Vec<u8>) {
-        if self.array.is_null(row) {
-            out.push(tag::NULL);
-            return;
-        }
+        self.encode_each(row..row + 1, std::slice::from_mut(out));
+    }
+
+    /// Appends the bytes of each of the `rows` to an `out` of its own. One look at the type serves all rows.
+    pub fn encode_each(&self, rows: Range<usize>, out: &mut [Vec<u8>]) {
+        let outs = rows.zip(out);
         match &self.values {
-            Values::Bool(array) => value::put_bool(out, array.value(row)),
-            Values::Int8(array) => put_int(out, array, row),
-            Values::Int16(array) => put_int(out, array, row),
-            Values::Int32(array) => put_int(out, array, row),
-            Values::Int64(array) => put_int(out, array, row),
-            Values::UInt8(array) => put_uint(out, array, row),
-            Values::UInt16(array) => put_uint(out, array, row),
-            Values::UInt32(array) => put_uint(out, array, row),
-            Values::UInt64(array) => put_uint(out, array, row),
-            Values::Float32(array) => value::put_float(out, f64::from(array.value(row))),
-            Values::Float64(array) => value::put_float(out, array.value(row)),
-            Values::Decimal(array) => value::put_decimal(out, array.value(row)),
-            Values::Date(array) => value::put_date(out, array.value(row)),
-            Values::Time(array) => value::put_signed(out, tag::TIME, array.value(row)),
-            Values::Timestamp(array) => value::put_signed(out, tag::TIMESTAMP, array.value(row)),
-            Values::Text(array) => value::put_escaped(out, tag::TEXT, array.value(row).as_bytes()),
-            Values::LargeText(array) => value::put_escaped(out, tag::TEXT, array.value(row).as_bytes()),
-            Values::TextView(array) => value::put_escaped(out, tag::TEXT, array.value(row).as_bytes()),
-            Values::Bytes(array) => value::put_escaped(out, tag::BYTES, array.value(row)),
-            Values::LargeBytes(array) => value::put_escaped(out, tag::BYTES, array.value(row)),
-            Values::BytesView(array) => value::put_escaped(out, tag::BYTES, array.value(row)),
-            Values::Uuid(array) => {
+            Values::Bool(array) => each(*array, outs, |out, row| value::put_bool(out, array.value(row))),
+            Values::Int8(array) => signed(array, tag::INT, outs),
+            Values::Int16(array) => signed(array, tag::INT, outs),
+            Values::Int32(array) => signed(array, tag::INT, outs),
+            Values::Int64(array) => signed(array, tag::INT, outs),
+            Values::UInt8(array) => unsigned(array, outs),
+            Values::UInt16(array) => unsigned(array, outs),
+            Values::UInt32(array) => unsigned(array, outs),
+            Values::UInt64(array) => unsigned(array, outs),
+            Values::Float32(array) => each(*array, outs, |out, row| {
+                value::put_float(out, f64::from(array.value(row)));
+            }),
+            Values::Float64(array) => each(*array, outs, |out, row| value::put_float(out, array.value(row))),
+            Values::Decimal(array) => each(*array, outs, |out, row| value::put_decimal(out, array.value(row))),
+            Values::Date(array) => each(*array, outs, |out, row| value::put_date(out, array.value(row))),
+            Values::Time(array) => signed(array, tag::TIME, outs),
+            Values::Timestamp(array) => signed(array, tag::TIMESTAMP, outs),
+            Values::Text(array) => each(*array, outs, |out, row| {
+                value::put_escaped(out, tag::TEXT, array.value(row).as_bytes());
+            }),
+            Values::LargeText(array) => each(*array, outs, |out, row| {
+                value::put_escaped(out, tag::TEXT, array.value(row).as_bytes());
+            }),
+            Values::TextView(array) => each(*array, outs, |out, row| {
+                value::put_escaped(out, tag::TEXT, array.value(row).as_bytes());
+            }),
+            Values::Bytes(array) => each(*array, outs, |out, row| {
+                value::put_escaped(out, tag::BYTES, array.value(row));
+            }),
+            Values::LargeBytes(array) => each(*array, outs, |out, row| {
+                value::put_escaped(out, tag::BYTES, array.value(row));
+            }),
+            Values::BytesView(array) => each(*array, outs, |out, row| {
+                value::put_escaped(out, tag::BYTES, array.value(row));
+            }),
+            Values::Uuid(array) => each(*array, outs, |out, row| {
                 out.push(tag::UUID);
                 out.extend_from_slice(array.value(row));
-            }
-            Values::List(array, items) => {
+            }),
+            Values::List(array, items) => each(*array, outs, |out, row| {
                 let offsets = array.value_offsets();
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
                 value::put_list(out, end - start);
                 (start..end).for_each(|item| items.encode(item, out));
-            }
-            Values::Map(array, pair) => {
+            }),
+            Values::Map(array, pair) => each(*array, outs, |out, row| {
                 let offsets = array.value_offsets();
                 let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
                 value::put_list(out, end - start);
@@ -165,21 +183,47 @@ impl<'a> ColumnEncoder<'a> {
                     out.push(tag::STRUCT);
                     pair.iter().for_each(|item| item.encode(entry, out));
                 }
-            }
-            Values::Struct(children) => {
+            }),
+            Values::Struct(children) => each(self.array, outs, |out, row| {
                 out.push(tag::STRUCT);
                 children.iter().for_each(|child| child.encode(row, out));
-            }
+            }),
         }
     }
 }
 
-fn put_int<T: ArrowPrimitiveType<Native: Into<i64>>>(out: &mut Vec<u8>, array: &PrimitiveArray<T>, row: usize) {
-    value::put_signed(out, tag::INT, array.value(row).into());
+/// Puts each row that has a value, and the null tag for the others.
+fn each<'o>(
+    array: &dyn Array,
+    outs: impl Iterator<Item = (usize, &'o mut Vec<u8>)>,
+    put: impl Fn(&mut Vec<u8>, usize),
+) {
+    match array.nulls() {
+        None => outs.for_each(|(row, out)| put(out, row)),
+        Some(nulls) => outs.for_each(|(row, out)| match nulls.is_null(row) {
+            true => out.push(tag::NULL),
+            false => put(out, row),
+        }),
+    }
 }
 
-fn put_uint<T: ArrowPrimitiveType<Native: Into<u64>>>(out: &mut Vec<u8>, array: &PrimitiveArray<T>, row: usize) {
-    value::put_unsigned(out, array.value(row).into());
+fn signed<'o, T: ArrowPrimitiveType<Native: Into<i64>>>(
+    array: &PrimitiveArray<T>,
+    tag: u8,
+    outs: impl Iterator<Item = (usize, &'o mut Vec<u8>)>,
+) {
+    each(array, outs, |out, row| {
+        value::put_signed(out, tag, array.value(row).into());
+    });
+}
+
+fn unsigned<'o, T: ArrowPrimitiveType<Native: Into<u64>>>(
+    array: &PrimitiveArray<T>,
+    outs: impl Iterator<Item = (usize, &'o mut Vec<u8>)>,
+) {
+    each(array, outs, |out, row| {
+        value::put_unsigned(out, array.value(row).into())
+    });
 }
 
 /// Encoders of a struct's children, by field id as the digest asks.
@@ -222,9 +266,11 @@ impl<'a> RowEncoder<'a> {
             .map(Self)
     }
 
-    /// Appends the bytes of one row.
-    pub fn encode(&self, row: usize, out: &mut Vec<u8>) {
-        self.0.iter().for_each(|column| column.encode(row, out));
+    /// Appends the bytes of each of the `rows` to an `out` of its own, column by column.
+    pub fn encode_each(&self, rows: Range<usize>, out: &mut [Vec<u8>]) {
+        for column in &self.0 {
+            column.encode_each(rows.clone(), out);
+        }
     }
 }
 
@@ -289,7 +335,7 @@ mod tests {
 
     fn row(encoder: &RowEncoder<'_>, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        encoder.encode(row, &mut out);
+        encoder.encode_each(row..row + 1, std::slice::from_mut(&mut out));
         out
     }
 

@@ -166,13 +166,18 @@ pub(super) fn put_bool(out: &mut Vec<u8>, value: bool) {
 }
 
 pub(super) fn put_signed(out: &mut Vec<u8>, tag: u8, value: i64) {
-    out.push(tag);
-    out.extend_from_slice(&((value as u64) ^ (1 << 63)).to_be_bytes());
+    put_eight(out, tag, (value as u64) ^ (1 << 63));
 }
 
 pub(super) fn put_unsigned(out: &mut Vec<u8>, value: u64) {
-    out.push(tag::UINT);
-    out.extend_from_slice(&value.to_be_bytes());
+    put_eight(out, tag::UINT, value);
+}
+
+/// One append, not two: rows are many, and an append looks at the room there is.
+fn put_eight(out: &mut Vec<u8>, tag: u8, value: u64) {
+    let mut bytes = [tag; 9];
+    bytes[1..].copy_from_slice(&value.to_be_bytes());
+    out.extend_from_slice(&bytes);
 }
 
 pub(super) fn put_decimal(out: &mut Vec<u8>, value: i128) {
@@ -191,11 +196,10 @@ pub(super) fn put_uuid(out: &mut Vec<u8>, value: &[u8; 16]) {
 }
 
 pub(super) fn put_float(out: &mut Vec<u8>, value: f64) {
-    out.push(tag::FLOAT);
     let bits = value.to_bits();
     // Negative numbers sort backwards by their bits, positive ones forwards above them.
     let sortable = if bits >> 63 == 1 { !bits } else { bits | (1 << 63) };
-    out.extend_from_slice(&sortable.to_be_bytes());
+    put_eight(out, tag::FLOAT, sortable);
 }
 
 fn float_of_bits(sortable: u64) -> f64 {
@@ -214,12 +218,11 @@ pub(super) fn put_list(out: &mut Vec<u8>, len: usize) {
 
 pub(super) fn put_escaped(out: &mut Vec<u8>, tag: u8, value: &[u8]) {
     out.push(tag);
-    out.reserve(value.len() + 1);
-    for &byte in value {
-        out.push(byte);
-        if byte == 0 {
-            out.push(0xff);
-        }
+    let mut parts = value.split(|byte| *byte == 0);
+    out.extend_from_slice(parts.next().unwrap_or_default());
+    for part in parts {
+        out.extend_from_slice(&[0, 0xff]);
+        out.extend_from_slice(part);
     }
     out.push(0);
 }

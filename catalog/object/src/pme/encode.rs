@@ -5,7 +5,6 @@
 
 mod codec;
 mod field_ids;
-mod parallel;
 mod policy;
 
 use std::{fmt, io, sync::Arc};
@@ -33,9 +32,11 @@ use parquet::{
 
 pub use codec::Codec;
 
+use crate::parallel::in_parallel;
+
 use super::{
     PLAIN_MAGIC, TAIL_LEN,
-    dictionary::{self, Choice, Survey},
+    dictionary::{self, Choice},
     encrypt::EncryptError,
     pad::PAD_KEY,
 };
@@ -288,7 +289,7 @@ impl Encoder {
             let writers: Vec<_> = leaves.iter().map(|_| (with_dictionary.next(), plain.next())).collect();
             jobs.push((field, columns, writers));
         }
-        let chunks = parallel::in_parallel(self.options.threads, jobs, |(field, columns, writers)| {
+        let chunks = in_parallel(self.options.threads, jobs, |(field, columns, writers)| {
             encode_column(field, &columns, writers)
         });
         let mut row_group = self.file.next_row_group()?;
@@ -362,17 +363,17 @@ impl LeafWriter {
 
 /// One choice for each leaf under a root column.
 fn choices(columns: &[ArrayRef]) -> Vec<Choice> {
-    let mut surveys: Vec<Survey> = Vec::new();
+    let mut parts: Vec<Vec<ArrayRef>> = Vec::new();
     for column in columns {
         let mut leaves = Vec::new();
         dictionary::leaves(column, &mut leaves);
-        surveys.resize_with(leaves.len().max(surveys.len()), Survey::default);
+        parts.resize_with(leaves.len().max(parts.len()), Vec::new);
         leaves
-            .iter()
-            .zip(&mut surveys)
-            .for_each(|(leaf, survey)| survey.add(leaf));
+            .into_iter()
+            .zip(&mut parts)
+            .for_each(|(leaf, parts)| parts.push(leaf));
     }
-    surveys.iter().map(Survey::choice).collect()
+    parts.iter().map(|parts| dictionary::choose(parts)).collect()
 }
 
 /// Bytes the rows take in memory.

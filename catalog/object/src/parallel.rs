@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 /// Runs `work` over `jobs` on at most `threads` threads. A panic of the work goes on in the caller.
-pub(super) fn in_parallel<J: Send, R: Send>(threads: usize, jobs: Vec<J>, work: impl Fn(J) -> R + Sync) -> Vec<R> {
+pub fn in_parallel<J: Send, R: Send>(threads: usize, jobs: Vec<J>, work: impl Fn(J) -> R + Sync) -> Vec<R> {
     let threads = threads.min(jobs.len());
     if threads < 2 {
         return jobs.into_iter().map(work).collect();
