@@ -46,13 +46,7 @@ pub(super) struct IngestArgs {
 
 impl IngestArgs {
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
-        let stdin = self.files.iter().any(|file| file.as_os_str() == "-");
-        if stdin && self.files.len() > 1 {
-            return Err(
-                ApiError::new(ErrorKind::Usage, "- (standard input) cannot be mixed with files")
-                    .safe("nothing was published"),
-            );
-        }
+        let stdin = is_stdin(&self.files)?;
         let files = if stdin { Vec::new() } else { named_files(&self.files)? };
         let request = IngestRequest {
             table: self.table,
@@ -78,6 +72,18 @@ impl IngestArgs {
         let shown = report.clone();
         context.show(&Response::Ingest(report), |output| render(&shown, output))
     }
+}
+
+/// Whether the input is standard input, which stands alone.
+pub(super) fn is_stdin(files: &[PathBuf]) -> Result<bool, ApiError> {
+    let stdin = files.iter().any(|file| file.as_os_str() == "-");
+    if stdin && files.len() > 1 {
+        return Err(
+            ApiError::new(ErrorKind::Usage, "- (standard input) cannot be mixed with files")
+                .safe("nothing was published"),
+        );
+    }
+    Ok(stdin)
 }
 
 /// Absolute paths of the files, wildcards expanded in the order of the names. A pattern that finds nothing is an error: a

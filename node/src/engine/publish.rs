@@ -4,6 +4,10 @@
 //! a crash leaves them as ciphertext that no entry names and a row of the catalogue does ([`super::orphans`]).
 
 mod bulk;
+mod commit;
+mod complete;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeSet,
@@ -15,19 +19,19 @@ use std::{
     time::Instant,
 };
 
-use sovm_catalog::{ByteEvent, Read as _, SealedUnder, TableView};
-use sovm_mesh::net::steps::reached;
+use sovm_catalog::{TableView, Txn};
+use sovm_mesh::net::{steps::reached, store::Durable};
 use sovm_object::{
     entry::VerifiedEntry,
-    id::{DomainId, SchemaFingerprint, StorageId},
-    record::{AccessRecord, ObjectKind, ObjectManifest, TableGenesis, TableOp, access::Grant},
+    id::{DomainId, SchemaFingerprint},
+    record::{ObjectKind, ObjectManifest, TableGenesis, TableOp},
     schema::{OpGraph, TableSchema, columns_at},
-    secret::Dek,
     sign::Signed,
     types::Column,
 };
 use tokio::sync::mpsc;
 
+pub(super) use self::{commit::Publication, complete::Ready};
 use super::{
     core::Core,
     objects::{Finished, ObjectWriter},
@@ -75,13 +79,6 @@ impl Target {
             signed: Some(signed),
         }
     }
-}
-
-/// An object whose bytes are durable and whose manifest is signed.
-struct Ready {
-    manifest: Signed<ObjectManifest>,
-    dek: Dek,
-    size: u64,
 }
 
 /// What the reading thread found besides rows.
@@ -132,8 +129,7 @@ impl Core {
             None => self.domain(request.domain.as_deref())?,
         };
         // Whoever may not publish learns it before any work is done.
-        self.may_append(&domain)?;
-        self.current_kek(&domain)?;
+        self.check_may_publish(&self.read()?, &domain)?;
 
         let input_bytes = Arc::new(AtomicU64::new(0));
         let (made, mut objects) = mpsc::channel(OBJECTS_IN_FLIGHT);
@@ -167,7 +163,7 @@ impl Core {
         let read = reader.await.map_err(ApiError::bug)?;
         let result = match (outcome, read, target) {
             (Err(error), ..) | (Ok(()), Err(error), _) => Err(error),
-            (Ok(()), Ok(read), Some(target)) => self.publish(&domain, &target, &ready).await.map(|()| (read, target)),
+            (Ok(()), Ok(read), Some(target)) => self.publish(domain, &target, &ready).await.map(|()| (read, target)),
             (Ok(()), Ok(_), None) => Err(ApiError::bug("input without a table")),
         };
         let (read, target) = match result {
@@ -180,14 +176,11 @@ impl Core {
         Ok(IngestReport {
             table: qualified_name(&target.genesis),
             created: target.signed.is_some(),
-            rows: ready.iter().map(|object| object.manifest.body().row_count).sum(),
+            rows: ready.iter().map(|object| object.manifest().body().row_count).sum(),
             bad_rows: read.bad_rows,
             input_bytes: input_bytes.load(Ordering::Relaxed),
-            output_bytes: ready.iter().map(|object| object.size).sum(),
-            objects: ready
-                .iter()
-                .map(|object| object.manifest.body().storage_id.to_string())
-                .collect(),
+            output_bytes: ready.iter().map(Ready::size).sum(),
+            objects: ready.iter().map(|object| object.id().to_string()).collect(),
             elapsed_ms: begun.elapsed().as_millis() as u64,
         })
     }
@@ -279,14 +272,14 @@ impl Core {
         let durable = self
             .make_unnamed(object.sealed.bytes.clone(), object.sealed.storage_id)
             .await?;
-        let described = self.describe_object(target, object, durable.size());
+        let described = self.describe_object(target, object, durable);
         if described.is_err() {
             self.abandon(&[durable.id()]).await;
         }
         described
     }
 
-    fn describe_object(&self, target: &Target, object: Finished, size: u64) -> Result<Ready, ApiError> {
+    fn describe_object(&self, target: &Target, object: Finished, durable: Durable) -> Result<Ready, ApiError> {
         let table = &target.genesis;
         let Finished {
             sealed,
@@ -329,119 +322,50 @@ impl Core {
             adopts: None,
         });
         reached("publish.signed");
-        Ok(Ready { manifest, dek, size })
+        Ready::new(durable, dek, manifest)
     }
 
-    /// The one transaction that makes everything visible. Right and key are looked at again here, since both may have changed
-    /// while objects were made (SOP-244, SOP-245).
-    async fn publish(&self, domain: &DomainId, target: &Target, ready: &[Ready]) -> Result<(), ApiError> {
-        let _step = self.step.lock().await;
-        self.may_append(domain)?;
-        self.check_target(target)?;
-        let kek = self.current_kek(domain)?;
-        let now_ms = self.now_ms();
-        let mut grants = Vec::with_capacity(ready.len());
-        for object in ready {
-            grants.push(self.sign_grant(&object.manifest, &object.dek, &kek)?);
-        }
-        reached("publish.granted");
-        let mut txn = self.catalog.begin()?;
-        let mut entries: Vec<VerifiedEntry> = Vec::new();
-        entries.extend(target.signed.clone().map(VerifiedEntry::from));
-        entries.extend(target.joins.iter().cloned().map(VerifiedEntry::from));
-        for (object, grant) in ready.iter().zip(grants) {
-            entries.push(object.manifest.clone().into());
-            entries.push(grant.into());
-            txn.byte_event(
-                &object.manifest.body().storage_id,
-                ByteEvent::Arrived,
-                Some(object.size),
-                now_ms,
-            )
-            .map_err(ApiError::bug)?;
-            txn.forget_unpublished(&object.manifest.body().storage_id)?;
-        }
-        for entry in &entries {
-            txn.admit(entry.clone(), Some(kek), now_ms)?;
-        }
-        txn.settle()?;
-        for entry in &entries {
-            let state = sovm_catalog::Read::entry_state(&txn, &entry.id())?;
-            if !state.is_some_and(sovm_catalog::EntryState::is_accepted) {
-                let state = state.map_or_else(|| "unknown".to_owned(), |state| state.to_string());
-                return Err(ApiError::bug(format_args!(
-                    "an entry of our own would not count: {state}"
-                )));
-            }
-        }
-        self.save(txn)?;
-        reached("publish.committed");
-        self.told();
-        Ok(())
-    }
-
-    /// Rows were made for the columns of some moments ago. Under others their values would be shown as nothing.
-    fn check_target(&self, target: &Target) -> Result<(), ApiError> {
-        let snapshot = self.read()?;
-        let same_name = |genesis: &TableGenesis| qualified_name(genesis) == qualified_name(&target.genesis);
-        let mut tables = snapshot.tables()?.into_iter();
-        let changed = match target.signed {
-            Some(_) => tables.any(|view| same_name(&view.genesis)).then_some("was made"),
-            None => tables
-                .find(|view| view.genesis.table_id == target.genesis.table_id)
-                .is_none_or(|view| view.columns.fingerprint != target.fingerprint)
-                .then_some("got other columns"),
+    /// Makes the objects visible, with their table when it is new.
+    async fn publish(&self, domain: DomainId, target: &Target, ready: &[Ready]) -> Result<(), ApiError> {
+        let joins = target.joins.iter().cloned().map(VerifiedEntry::from);
+        let publication = Publication {
+            domain,
+            first: target
+                .signed
+                .iter()
+                .cloned()
+                .map(VerifiedEntry::from)
+                .chain(joins)
+                .collect(),
+            objects: ready.iter().collect(),
+            also: &|txn: &mut Txn| check_target(txn, target),
         };
-        match changed {
-            None => Ok(()),
-            Some(what) => Err(ApiError::new(
-                ErrorKind::Refused,
-                format!(
-                    "table {} {what} while the rows were read",
-                    qualified_name(&target.genesis)
-                ),
-            )
-            .safe("nothing was published")
-            .next("run the same command again")),
-        }
+        self.publish_objects(&publication).await
     }
+}
 
-    /// Wraps an object's DEK for the holders of a KEK.
-    pub(super) fn sign_grant(
-        &self,
-        manifest: &Signed<ObjectManifest>,
-        dek: &Dek,
-        kek: &SealedUnder,
-    ) -> Result<Signed<AccessRecord>, ApiError> {
-        let ops_seen = self.heads(Some(kek.domain))?;
-        let stamp = self.stamp()?;
-        let grant = Grant {
-            mesh_id: self.mesh(),
-            domain_id: kek.domain,
-            storage_id: manifest.body().storage_id,
-            object_manifest_hash: manifest.manifest_hash(),
-            kek_generation: kek.generation,
-            kek_id: kek.kek_id,
-            issuer: self.me,
-            seq: stamp.seq,
-            ops_seen,
-            issued_hlc: stamp.hlc,
-        };
-        let record = {
-            let keys = self.keys();
-            let ring = keys.domain(&kek.domain).map(|keys| &keys.ring);
-            let key = ring
-                .and_then(|ring| ring.get(&kek.kek_id))
-                .ok_or_else(|| ApiError::bug("a KEK that is gone"))?;
-            AccessRecord::wrap(grant, dek, key)
-        };
-        Ok(self.sign(record))
-    }
-
-    /// Gives up objects that no entry will name.
-    async fn let_go(&self, ready: &[Ready]) {
-        let ids: Vec<StorageId> = ready.iter().map(|object| object.manifest.body().storage_id).collect();
-        self.abandon(&ids).await;
+/// Rows were made for the columns of some moments ago. Under others their values would be shown as nothing.
+fn check_target(rows: &impl sovm_catalog::Read, target: &Target) -> Result<(), ApiError> {
+    let same_name = |genesis: &TableGenesis| qualified_name(genesis) == qualified_name(&target.genesis);
+    let mut tables = rows.tables()?.into_iter();
+    let changed = match target.signed {
+        Some(_) => tables.any(|view| same_name(&view.genesis)).then_some("was made"),
+        None => tables
+            .find(|view| view.genesis.table_id == target.genesis.table_id)
+            .is_none_or(|view| view.columns.fingerprint != target.fingerprint)
+            .then_some("got other columns"),
+    };
+    match changed {
+        None => Ok(()),
+        Some(what) => Err(ApiError::new(
+            ErrorKind::Refused,
+            format!(
+                "table {} {what} while the rows were read",
+                qualified_name(&target.genesis)
+            ),
+        )
+        .safe("nothing was published")
+        .next("run the same command again")),
     }
 }
 
