@@ -92,6 +92,7 @@ impl World {
             domain: None,
             skip_bad_rows: None,
             parquet_key_file: None,
+            every_ms: None,
         }
     }
 

@@ -7,6 +7,7 @@ use sovm_object::types::{Column, ColumnType, tree};
 use super::{
     cell::{self, Cell},
     error::{IngestError, Misfit, Place},
+    feed::is_pause,
     format::NameSays,
     infer::Guess,
     input::{Meter, Plain, Slot, unreadable},
@@ -32,7 +33,14 @@ impl CsvFile {
             return Err(IngestError::Delimiter { found: delimiter });
         }
         let mut records = Records::new(plain, delimiter);
-        match records.advance() {
+        let first = loop {
+            match records.advance() {
+                // A feed may pause before its first line.
+                Err(RecordError::Io(error)) if is_pause(&error) => {}
+                first => break first,
+            }
+        };
+        match first {
             Ok(true) => {}
             Ok(false) => return Err(IngestError::Empty { file: name }),
             // UTF-16 begins with a mark that is no UTF-8.
@@ -257,8 +265,12 @@ impl RowReader for CsvRows {
         Ok(Some(row))
     }
 
-    fn place(&self) -> (String, Place) {
-        (self.file.name.clone(), Place::Line(self.file.records.line()))
+    fn file(&self) -> &str {
+        &self.file.name
+    }
+
+    fn line(&self) -> u64 {
+        self.file.records.line()
     }
 
     fn raw(&self) -> &[u8] {

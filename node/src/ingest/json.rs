@@ -175,8 +175,12 @@ impl RowReader for JsonRows {
         Ok(Some(row))
     }
 
-    fn place(&self) -> (String, Place) {
-        (self.lines.name.clone(), Place::Line(self.lines.line))
+    fn file(&self) -> &str {
+        &self.lines.name
+    }
+
+    fn line(&self) -> u64 {
+        self.lines.line
     }
 
     fn raw(&self) -> &[u8] {

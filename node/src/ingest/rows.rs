@@ -24,8 +24,11 @@ pub(super) trait RowReader: Send {
     /// goes on behind it.
     fn next_row(&mut self) -> Result<Option<Vec<Cell<'_>>>, IngestError>;
 
-    /// File and line of the row just read.
-    fn place(&self) -> (String, Place);
+    /// File of the row just read.
+    fn file(&self) -> &str;
+
+    /// Line on which the row just read begins.
+    fn line(&self) -> u64;
 
     /// The row just read, as it stands in the input.
     fn raw(&self) -> &[u8];
@@ -52,6 +55,9 @@ pub(super) struct RowBatches {
     batch_bytes: usize,
     checks: Checks,
     rejects: Option<Rejects>,
+    /// Line of the last row that was read.
+    line: u64,
+    pause: bool,
 }
 
 impl RowBatches {
@@ -74,12 +80,24 @@ impl RowBatches {
             batch_bytes: 0,
             checks,
             rejects,
+            line: 0,
+            pause: false,
         }
     }
 
-    /// The next batch; `None` when all inputs are read.
+    /// The next batch; `None` when all inputs are read, and at a [pause](Self::pauses).
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, IngestError> {
         loop {
+            if self.pause {
+                if self.builder.rows() > 0 {
+                    return self.close_batch().map(Some);
+                }
+                // Rows that were left out are on disk before those after them are published.
+                if let Some(rejects) = &mut self.rejects {
+                    rejects.flush()?;
+                }
+                return Ok(None);
+            }
             let Some(current) = &mut self.current else {
                 if let Some(slot) = self.slots.pop_front() {
                     self.current = Some(self.open(slot)?);
@@ -98,6 +116,7 @@ impl RowBatches {
                 Ok(Some(row)) => match self.checks.of_cells(&row) {
                     None => {
                         self.builder.push(row);
+                        self.line = current.line();
                         self.batch_bytes += current.raw().len();
                         if self.builder.rows() == BATCH_ROWS || self.batch_bytes >= BATCH_BYTES {
                             return self.close_batch().map(Some);
@@ -106,21 +125,37 @@ impl RowBatches {
                     }
                     Some(broken) => {
                         drop(row);
-                        let (file, place) = current.place();
-                        broken.at(file, place)
+                        broken.at(current.file().to_owned(), Place::Line(current.line()))
                     }
                 },
                 Ok(None) => {
                     self.current = None;
                     continue;
                 }
+                Err(error) if error.is_pause() => {
+                    self.pause = true;
+                    continue;
+                }
                 Err(error) => error,
             };
             match &mut self.rejects {
-                Some(rejects) if error.is_of_one_row() => rejects.write(current.header(), current.raw(), &error)?,
+                Some(rejects) if error.is_of_one_row() => {
+                    self.line = current.line();
+                    rejects.write(current.header(), current.raw(), &error)?;
+                }
                 _ => return Err(error),
             }
         }
+    }
+
+    /// Whether the rows ended for a moment only. They go on at the next call.
+    pub(super) fn pauses(&mut self) -> bool {
+        std::mem::take(&mut self.pause)
+    }
+
+    /// Line of the last row that was read, bad ones included.
+    pub(super) const fn line(&self) -> u64 {
+        self.line
     }
 
     pub(super) fn skipped(&self) -> Skipped {
