@@ -25,6 +25,9 @@ pub trait Service: Send + Sync {
     /// Carries out one request.
     async fn call(&self, request: Request, exchange: Exchange) -> Result<Response, ApiError>;
 
+    /// The node will close soon: requests that go on for as long as they are fed come to their end.
+    fn closing(&self) {}
+
     /// Finishes what must not be lost before the process ends (a checkpoint, the MLS rows); called once.
     async fn shutdown(&self) {}
 }

@@ -265,9 +265,11 @@ pub async fn run(cli: Cli, backend: &dyn Backend, output: Arc<Output>) -> Result
         backend,
         strict: cli.global.strict,
     };
-    // The daemon stops in an orderly way of its own.
-    if let Command::Run(args) = cli.command {
-        return args.run(&context).await;
+    // The daemon and a feed stop in an orderly way of their own.
+    match cli.command {
+        Command::Run(args) => return args.run(&context).await,
+        Command::Ingest(args) if args.is_feed() => return args.run(&context).await,
+        _ => {}
     }
     tokio::select! {
         code = dispatch(cli.command, &context) => code,

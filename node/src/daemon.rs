@@ -67,6 +67,7 @@ impl Daemon {
         service: Arc<dyn Service>,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ApiError> {
+        let closing = service.clone();
         let state = Arc::new(Shared {
             service,
             token: blake3::hash(self.socket.token().as_bytes()),
@@ -88,6 +89,7 @@ impl Daemon {
             .into_future();
         let deadline = async {
             stop.await;
+            closing.closing();
             tokio::time::sleep(STOP_GRACE).await;
         };
         tokio::select! {

@@ -27,6 +27,8 @@ mod self_check;
 mod service;
 mod source;
 mod tables;
+#[cfg(test)]
+mod testing;
 
 use std::sync::Arc;
 

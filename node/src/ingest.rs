@@ -7,7 +7,7 @@
 //!
 //! Types are inferred over the whole input, so text inputs are read twice; what can be read only once (standard input,
 //! pipes) is spooled into a temporary file encrypted under a key that lives in this process only. With the columns of an
-//! existing table nothing is inferred and a pipe is read straight through. Everything here blocks: run it off the runtime.
+//! existing table nothing is inferred and a pipe is read straight through, as a feed with pauses if it has no end. Everything here blocks: run it off the runtime.
 
 mod builder;
 mod cell;
@@ -16,6 +16,7 @@ mod conform;
 mod csv;
 mod encrypted;
 mod error;
+mod feed;
 mod format;
 pub(crate) mod glob;
 mod infer;
@@ -46,6 +47,7 @@ pub use self::{
     source::{Batches, Input, Source, SourceSpec},
 };
 pub(crate) use self::{
+    feed::{Feed, Stopper},
     parse::uuid as parse_uuid,
     spool::{Spool, SpoolError, SpoolReader},
 };

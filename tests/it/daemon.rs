@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     path::PathBuf,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use crate::harness::Node;
@@ -33,6 +33,13 @@ impl Daemon {
     /// Ends it without a word, as a power cut would.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends it in order.
+    pub(crate) fn stop(mut self) {
+        let status = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(status.unwrap().success());
         self.child.wait().unwrap();
     }
 }

@@ -11,6 +11,7 @@ mod daemon;
 mod documents;
 mod duckdb;
 mod evolution;
+mod feed;
 mod files;
 mod fuzz;
 mod harness;

@@ -374,6 +374,9 @@ pub struct IngestRequest {
     pub skip_bad_rows: Option<PathBuf>,
     /// Absolute path of the key of encrypted Parquet files.
     pub parquet_key_file: Option<PathBuf>,
+    /// The exchange's input is a feed: publish what it has brought each time so many milliseconds have passed. `None` publishes
+    /// everything at its end.
+    pub every_ms: Option<u64>,
 }
 
 /// A collection.

@@ -224,6 +224,7 @@ impl Bench {
             domain: None,
             skip_bad_rows: None,
             parquet_key_file: None,
+            every_ms: None,
         };
         match self.node()?.call(Request::Ingest(request), Exchange::silent()).await? {
             Response::Ingest(report) => Ok(report),

@@ -1,15 +1,24 @@
 //! `sovm ingest`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::Args;
 
-use super::{Context, session::expect};
+use super::{
+    Context,
+    run::stop_signal,
+    session::{Session, expect},
+};
 use crate::{
     api::{Discard, IngestReport, IngestRequest, InputFormat, Request, Response},
-    config::{format_bytes, format_duration_ms},
+    config::{format_bytes, format_duration_ms, parse_duration},
     error::{ApiError, ErrorKind},
-    ingest::glob,
+    ingest::{Feed, glob},
     output::Output,
 };
 
@@ -17,6 +26,9 @@ use crate::{
 ///
 /// All or nothing: one bad row and nothing is published, unless --skip-bad-rows names a file for them. The table is made
 /// when it does not exist, with types inferred over the whole input.
+///
+/// With --every a pipe that does not end is published in parts, each of them all or nothing. The table must exist, or --schema
+/// name its columns. Ctrl-C publishes what has come.
 #[derive(Args, Debug)]
 pub(super) struct IngestArgs {
     /// Table name
@@ -42,17 +54,31 @@ pub(super) struct IngestArgs {
     /// Key of encrypted Parquet files, as 32 bytes or 64 hex digits
     #[arg(long, value_name = "FILE")]
     parquet_key_file: Option<PathBuf>,
+    /// Publish what standard input has brought each time this has passed, instead of at its end. Without TIME: 60s
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = parse_duration)]
+    every: Option<Duration>,
 }
 
 impl IngestArgs {
+    /// Whether the input may have no end. Then this command takes signals itself.
+    pub(super) const fn is_feed(&self) -> bool {
+        self.every.is_some()
+    }
+
+    fn check_every(&self, stdin: bool) -> Result<(), ApiError> {
+        let wrong = match self.every {
+            Some(_) if !stdin => "--every is for a feed on standard input",
+            Some(every) if every.is_zero() => "--every needs a second at least",
+            _ => return Ok(()),
+        };
+        Err(ApiError::new(ErrorKind::Usage, wrong)
+            .safe("nothing was published")
+            .next("sovm ingest TABLE - --every 60s"))
+    }
+
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
-        let stdin = self.files.iter().any(|file| file.as_os_str() == "-");
-        if stdin && self.files.len() > 1 {
-            return Err(
-                ApiError::new(ErrorKind::Usage, "- (standard input) cannot be mixed with files")
-                    .safe("nothing was published"),
-            );
-        }
+        let stdin = is_stdin(&self.files)?;
+        self.check_every(stdin)?;
         let files = if stdin { Vec::new() } else { named_files(&self.files)? };
         let request = IngestRequest {
             table: self.table,
@@ -63,21 +89,58 @@ impl IngestArgs {
             domain: self.domain,
             skip_bad_rows: self.skip_bad_rows.as_deref().map(absolute).transpose()?,
             parquet_key_file: self.parquet_key_file.as_deref().map(absolute).transpose()?,
+            every_ms: self.every.map(|every| every.as_millis() as u64),
         };
-        let input = stdin.then(|| Box::new(std::io::stdin()) as Box<dyn std::io::Read + Send + Sync>);
         let session = context.open(false).await?;
-        let result = session
-            .service()
-            .call(
-                Request::Ingest(request),
-                context.exchange(input, std::sync::Arc::new(Discard)),
-            )
-            .await;
+        let result = if self.every.is_some() {
+            feed(context, &session, Request::Ingest(request)).await
+        } else {
+            let input = stdin.then(|| Box::new(std::io::stdin()) as Box<dyn Read + Send + Sync>);
+            let exchange = context.exchange(input, Arc::new(Discard));
+            session.service().call(Request::Ingest(request), exchange).await
+        };
         session.close().await;
         let report = expect!(result?, Ingest);
         let shown = report.clone();
         context.show(&Response::Ingest(report), |output| render(&shown, output))
     }
+}
+
+/// Calls with standard input as a feed. A signal ends it behind a line, and then is like its own end.
+async fn feed(context: &Context<'_>, session: &Session, request: Request) -> Result<Response, ApiError> {
+    let (feed, stopper) = Feed::of_lines(Box::new(std::io::stdin()));
+    let stop = stop_signal()?;
+    let exchange = context.exchange(Some(Box::new(feed)), Arc::new(Discard));
+    let mut call = session.service().call(request, exchange);
+    tokio::select! {
+        result = &mut call => return result,
+        () = stop => {}
+    }
+    context
+        .output
+        .note("stopping: what has come is published; Ctrl-C again drops it");
+    stopper.stop();
+    let again = stop_signal()?;
+    tokio::select! {
+        result = call => result,
+        () = again => Err(
+            ApiError::new(ErrorKind::Interrupted, "stopped before the last rows were published")
+                .safe("what was published before is kept, and nothing is published by halves")
+                .next("sovm sql shows what is there"),
+        ),
+    }
+}
+
+/// Whether the input is standard input, which stands alone.
+pub(super) fn is_stdin(files: &[PathBuf]) -> Result<bool, ApiError> {
+    let stdin = files.iter().any(|file| file.as_os_str() == "-");
+    if stdin && files.len() > 1 {
+        return Err(
+            ApiError::new(ErrorKind::Usage, "- (standard input) cannot be mixed with files")
+                .safe("nothing was published"),
+        );
+    }
+    Ok(stdin)
 }
 
 /// Absolute paths of the files, wildcards expanded in the order of the names. A pattern that finds nothing is an error: a

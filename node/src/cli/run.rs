@@ -60,7 +60,7 @@ impl RunArgs {
 }
 
 /// Resolves at the first Ctrl-C, SIGTERM or SIGHUP.
-fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, ApiError> {
+pub(super) fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, ApiError> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| signal(kind).map_err(|error| ApiError::io("listening for signals", &error));
     let (mut interrupt, mut terminate, mut hangup) = (

@@ -64,6 +64,7 @@ impl Service for Probe {
                     input_bytes,
                     output_bytes: 0,
                     objects: vec![],
+                    publications: 1,
                     elapsed_ms: 0,
                 }))
             }
@@ -202,6 +203,7 @@ fn ingest() -> Request {
         domain: None,
         skip_bad_rows: None,
         parquet_key_file: None,
+        every_ms: None,
     })
 }
 

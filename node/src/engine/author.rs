@@ -1,6 +1,6 @@
 //! Signing what this node says: numbers, stamps and heads come from one place, so that none is ever used twice.
 
-use sovm_catalog::{Read as _, Scope, SealedUnder};
+use sovm_catalog::{Read, Scope, SealedUnder};
 use sovm_object::{
     hlc::Hlc,
     id::{DomainId, RecordId},
@@ -47,9 +47,13 @@ impl Core {
 
     /// The KEK new entries of a domain travel and are wrapped under (`mls.md` R5).
     pub(super) fn current_kek(&self, domain: &DomainId) -> Result<SealedUnder, ApiError> {
-        let snapshot = self.read()?;
-        let roster = snapshot.roster(Scope::Domain(*domain))?;
-        let records = snapshot.kek_records(domain)?;
+        self.kek_in(&self.read()?, domain)
+    }
+
+    /// Like [`current_kek`](Self::current_kek), in one state of the catalogue.
+    pub(super) fn kek_in(&self, rows: &impl Read, domain: &DomainId) -> Result<SealedUnder, ApiError> {
+        let roster = rows.roster(Scope::Domain(*domain))?;
+        let records = rows.kek_records(domain)?;
         let current = roster.and_then(|roster| kek::current(records.iter(), &roster));
         let Some((generation, kek_id)) = current else {
             return Err(ApiError::new(

@@ -46,6 +46,8 @@ pub(super) struct Core {
     changes: tokio::sync::watch::Sender<u64>,
     pub(super) net: OnceLock<Network>,
     pub(super) keep: Keep,
+    /// Set when the node is about to close.
+    pub(super) closing: tokio::sync::watch::Sender<bool>,
     /// Held by every step that reads membership or group state and then changes it.
     pub(super) step: tokio::sync::Mutex<()>,
 }
@@ -139,6 +141,7 @@ impl Core {
             changes: tokio::sync::watch::Sender::new(0),
             net: OnceLock::new(),
             keep,
+            closing: tokio::sync::watch::Sender::new(false),
             step: tokio::sync::Mutex::new(()),
             catalog,
         };

@@ -17,11 +17,10 @@ use arrow::{
     array::{ArrayRef, BinaryArray, RecordBatch},
     datatypes::{DataType, Field, Schema},
 };
-use sovm_catalog::{ByteEvent, EntryState, Read as _};
+use sovm_catalog::{Read as _, Txn};
 use sovm_mesh::net::store::PublishError;
 use sovm_object::{
     blob::{self, Blob, Draft, OpenBlobError},
-    entry::VerifiedEntry,
     id::{DomainId, KeyRef, StorageId},
     record::{ObjectKind, ObjectManifest},
     secret::Dek,
@@ -31,7 +30,11 @@ use sovm_object::{
 
 use self::content::{Content, Feed};
 pub(super) use self::verify::verify_blob;
-use super::{core::Core, source::describe};
+use super::{
+    core::Core,
+    publish::{Publication, Ready},
+    source::describe,
+};
 use crate::{
     api::{Exchange, GetReport, GetRequest, ProgressSink, PutFile, PutReport, PutRequest},
     error::{ApiError, ErrorKind},
@@ -41,13 +44,11 @@ use crate::{
 /// Chunks of a blob that are read and given on at once: 1 MiB.
 pub(super) const CHUNKS_AT_ONCE: u64 = 16;
 
-/// A file whose object is durable and whose manifest is signed. Nobody sees it yet.
-struct Ready {
-    manifest: Signed<ObjectManifest>,
-    dek: Dek,
+/// A file that is ready to be published.
+struct ReadyFile {
+    object: Ready,
     name: Option<String>,
     content_len: u64,
-    size: u64,
 }
 
 impl Core {
@@ -60,8 +61,7 @@ impl Core {
         let begun = Instant::now();
         let domain = self.domain(request.domain.as_deref())?;
         // Whoever may not publish learns it before any work is done.
-        self.may_append(&domain)?;
-        self.current_kek(&domain)?;
+        self.check_may_publish(&self.read()?, &domain)?;
         if let Some(name) = &request.name {
             check_label(name)?;
             if request.files.len() > 1 {
@@ -94,11 +94,11 @@ impl Core {
             }
         }
         let published = match outcome {
-            Ok(()) => self.publish_files(&domain, &ready).await,
+            Ok(()) => self.publish_files(domain, &ready).await,
             Err(error) => Err(error),
         };
         if let Err(error) = published {
-            self.let_files_go(&ready).await;
+            self.let_go(ready.iter().map(|file| &file.object)).await;
             return Err(error);
         }
         Ok(PutReport {
@@ -115,7 +115,7 @@ impl Core {
         name: Option<String>,
         source: Source,
         progress: &Arc<dyn ProgressSink>,
-    ) -> Result<Ready, ApiError> {
+    ) -> Result<ReadyFile, ApiError> {
         // Standard input is spooled under the home, encrypted, so that the home's permissions hold for it too.
         let spool_dir = self.home.path().to_owned();
         let sink = progress.clone();
@@ -141,12 +141,10 @@ impl Core {
         let (content_len, exact_byte_size, key_ref) = (draft.content_len(), draft.exact_byte_size(), draft.key_ref());
         let dek = draft.into_dek();
         let manifest = self.sign_file(domain, id, exact_byte_size, key_ref, &dek)?;
-        Ok(Ready {
-            manifest,
-            dek,
+        Ok(ReadyFile {
+            object: Ready::new(durable, dek, manifest)?,
             name,
             content_len,
-            size: durable.size(),
         })
     }
 
@@ -193,53 +191,23 @@ impl Core {
         }))
     }
 
-    /// The one transaction that makes the files visible. Right and key are looked at again here, since both may have changed
-    /// while objects were made (SOP-244, SOP-245).
-    async fn publish_files(&self, domain: &DomainId, ready: &[Ready]) -> Result<(), ApiError> {
-        let _step = self.step.lock().await;
-        self.may_append(domain)?;
-        let kek = self.current_kek(domain)?;
-        let now_ms = self.now_ms();
-        let mut entries: Vec<VerifiedEntry> = Vec::new();
-        for file in ready {
-            entries.push(file.manifest.clone().into());
-            entries.push(self.sign_grant(&file.manifest, &file.dek, &kek)?.into());
-        }
-        let mut txn = self.catalog.begin()?;
-        for file in ready {
-            let id = file.manifest.body().storage_id;
-            txn.byte_event(&id, ByteEvent::Arrived, Some(file.size), now_ms)
-                .map_err(ApiError::bug)?;
-            if let Some(name) = &file.name {
-                txn.put_label(&id, name)?;
+    /// Makes the files visible, with the names this node has for them.
+    async fn publish_files(&self, domain: DomainId, files: &[ReadyFile]) -> Result<(), ApiError> {
+        let label = |txn: &mut Txn| -> Result<(), ApiError> {
+            for file in files {
+                if let Some(name) = &file.name {
+                    txn.put_label(&file.object.id(), name)?;
+                }
             }
-        }
-        for entry in &entries {
-            txn.admit(entry.clone(), Some(kek), now_ms)?;
-        }
-        txn.settle()?;
-        for entry in &entries {
-            let state = txn.entry_state(&entry.id())?;
-            if !state.is_some_and(EntryState::is_accepted) {
-                let state = state.map_or_else(|| "unknown".to_owned(), |state| state.to_string());
-                return Err(ApiError::bug(format_args!(
-                    "an entry of our own would not count: {state}"
-                )));
-            }
-        }
-        self.save(txn)?;
-        self.told();
-        Ok(())
-    }
-
-    /// Gives up objects that no entry will name. What cannot be given up now is an orphan for the next collection.
-    async fn let_files_go(&self, ready: &[Ready]) {
-        for file in ready {
-            let id = file.manifest.body().storage_id;
-            if self.blobs.release(id).await.is_err() {
-                tracing::warn!(object = %id.fmt_short(), "an unpublished object could not be let go");
-            }
-        }
+            Ok(())
+        };
+        let publication = Publication {
+            domain,
+            first: Vec::new(),
+            objects: files.iter().map(|file| &file.object).collect(),
+            also: &label,
+        };
+        self.publish_objects(&publication).await
     }
 
     /// `object get`: the content, or a range of it, as batches of one binary column.
@@ -423,12 +391,12 @@ pub(super) const fn fault_of(error: &OpenBlobError) -> Option<ObjectFault> {
     })
 }
 
-fn put_file(file: &Ready) -> PutFile {
+fn put_file(file: &ReadyFile) -> PutFile {
     PutFile {
-        storage_id: file.manifest.body().storage_id.to_string(),
+        storage_id: file.object.id().to_string(),
         name: file.name.clone(),
         content_bytes: file.content_len,
-        size_bytes: file.size,
+        size_bytes: file.object.size(),
     }
 }
 

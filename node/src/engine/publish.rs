@@ -1,9 +1,14 @@
 //! Publishing rows: objects first, made durable one by one, then one transaction that makes all of them visible (SOP §13.2).
 //!
-//! A command publishes all of its rows or none. Objects that were made before a later row turned out to be bad are let go again;
-//! a crash leaves them as ciphertext that no entry names and a row of the catalogue does ([`super::orphans`]).
+//! A command publishes all of its rows or none; a feed without an end does so each time a limit has passed ([`feed`]). Objects that
+//! were made before a later row turned out to be bad are let go again; a crash leaves them as ciphertext that no entry names and a row of the catalogue does ([`super::orphans`]).
 
 mod bulk;
+mod commit;
+mod complete;
+mod feed;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeSet,
@@ -12,22 +17,23 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use sovm_catalog::{ByteEvent, Read as _, SealedUnder, TableView};
-use sovm_mesh::net::steps::reached;
+use sovm_catalog::{TableView, Txn};
+use sovm_mesh::net::{steps::reached, store::Durable};
 use sovm_object::{
     entry::VerifiedEntry,
-    id::{DomainId, SchemaFingerprint, StorageId},
-    record::{AccessRecord, ObjectKind, ObjectManifest, TableGenesis, TableOp, access::Grant},
+    id::{DomainId, SchemaFingerprint},
+    record::{ObjectKind, ObjectManifest, TableGenesis, TableOp},
     schema::{OpGraph, TableSchema, columns_at},
-    secret::Dek,
     sign::Signed,
     types::Column,
 };
 use tokio::sync::mpsc;
 
+use self::feed::{Cut, Ingest, closing};
+pub(super) use self::{commit::Publication, complete::Ready};
 use super::{
     core::Core,
     objects::{Finished, ObjectWriter},
@@ -37,17 +43,19 @@ use super::{
 use crate::{
     api::{Exchange, IngestReport, IngestRequest, InputFormat, ProgressSink, Unit},
     error::{ApiError, ErrorKind},
-    ingest::{Format, IngestError, Input, Misfit, Options, ParquetKey, RowRules, Source, SourceSpec},
+    ingest::{Format, IngestError, Input, Misfit, Options, ParquetKey, RowRules, Source, SourceSpec, Stopper},
 };
 
 /// Finished objects that may wait for the disk; with those being filled they bound the memory of an ingest.
 const OBJECTS_IN_FLIGHT: usize = 1;
 
-/// What the reading thread sends, in this order.
+/// What the reading thread sends: first the table, then objects with cuts between them, and a cut at the end.
 enum Made {
-    /// The table, once; signed now when it did not exist.
-    Table(Box<Target>),
+    /// The table; signed now when it did not exist. With what ends the feed, if the input is one.
+    Table(Box<Target>, Option<Stopper>),
     Object(Box<Finished>),
+    /// What was sent so far is whole, and may become visible.
+    Cut(Cut),
 }
 
 /// The table rows go to.
@@ -59,7 +67,7 @@ struct Target {
     fingerprint: SchemaFingerprint,
     /// Makes one version of columns that were changed apart; normally nothing.
     joins: Vec<Signed<TableOp>>,
-    /// Set when the table is made by this command.
+    /// Set when the table is made by this command and was not published yet.
     signed: Option<Signed<TableGenesis>>,
 }
 
@@ -75,18 +83,12 @@ impl Target {
             signed: Some(signed),
         }
     }
-}
 
-/// An object whose bytes are durable and whose manifest is signed.
-struct Ready {
-    manifest: Signed<ObjectManifest>,
-    dek: Dek,
-    size: u64,
-}
-
-/// What the reading thread found besides rows.
-struct Read {
-    bad_rows: u64,
+    /// What it brought of its own is visible; later publications rest on it.
+    fn is_published(&mut self) {
+        self.joins.clear();
+        self.signed = None;
+    }
 }
 
 /// What tells that a file is still the one that was opened. Text is read twice, so half of one file and half of another could
@@ -132,64 +134,110 @@ impl Core {
             None => self.domain(request.domain.as_deref())?,
         };
         // Whoever may not publish learns it before any work is done.
-        self.may_append(&domain)?;
-        self.current_kek(&domain)?;
+        self.check_may_publish(&self.read()?, &domain)?;
+        if request.every_ms.is_some() && existing.is_none() && request.schema.is_none() {
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!(
+                    "there is no table {}, and a feed has no end at which its columns were known",
+                    request.table
+                ),
+            )
+            .safe("nothing was published")
+            .next(format!(
+                "pass --schema FILE, or first: sovm table create {} --like FILE_WITH_SOME_ROWS",
+                request.table
+            )));
+        }
 
         let input_bytes = Arc::new(AtomicU64::new(0));
         let (made, mut objects) = mpsc::channel(OBJECTS_IN_FLIGHT);
+        let told = exchange.progress.clone();
         let reader = {
             let (core, request, input_bytes) = (self.clone(), request.clone(), input_bytes.clone());
             tokio::task::spawn_blocking(move || {
                 core.read_input(&request, exchange, existing, &domain, &made, &input_bytes)
             })
         };
-        let mut target = None;
-        let mut ready = Vec::new();
-        let mut outcome = Ok(());
-        while let Some(made) = objects.recv().await {
-            match (made, &target) {
-                (Made::Table(table), _) => target = Some(table),
-                (Made::Object(object), Some(table)) => match self.make_durable(table, *object).await {
-                    Ok(object) => ready.push(object),
-                    Err(error) => {
-                        outcome = Err(error);
-                        break;
-                    }
-                },
-                (Made::Object(_), None) => {
-                    outcome = Err(ApiError::bug("an object before its table"));
-                    break;
-                }
-            }
-        }
-        // The reading thread stops at its next object when nobody receives.
+        let mut ingest = Ingest::default();
+        let published = self.publish_made(domain, &mut objects, &mut ingest, &told).await;
+        // The reading thread stops at its next object when nobody receives, and a feed at once.
         drop(objects);
+        if let Some(feed) = &ingest.feed {
+            feed.stop();
+        }
         let read = reader.await.map_err(ApiError::bug)?;
-        let result = match (outcome, read, target) {
-            (Err(error), ..) | (Ok(()), Err(error), _) => Err(error),
-            (Ok(()), Ok(read), Some(target)) => self.publish(&domain, &target, &ready).await.map(|()| (read, target)),
-            (Ok(()), Ok(_), None) => Err(ApiError::bug("input without a table")),
+        if let Err(error) = published.and(read) {
+            self.let_go(&ingest.ready).await;
+            return Err(ingest.done.told_with(error));
+        }
+        if ingest.closing {
+            return Err(ingest.done.told_with(closing()));
+        }
+        let Some(target) = ingest.target else {
+            return Err(ApiError::bug("input without a table"));
         };
-        let (read, target) = match result {
-            Ok(published) => published,
-            Err(error) => {
-                self.let_go(&ready).await;
-                return Err(error);
-            }
-        };
+        let done = ingest.done;
         Ok(IngestReport {
             table: qualified_name(&target.genesis),
-            created: target.signed.is_some(),
-            rows: ready.iter().map(|object| object.manifest.body().row_count).sum(),
-            bad_rows: read.bad_rows,
+            created: done.created,
+            rows: done.rows,
+            bad_rows: done.bad_rows,
             input_bytes: input_bytes.load(Ordering::Relaxed),
-            output_bytes: ready.iter().map(|object| object.size).sum(),
-            objects: ready
-                .iter()
-                .map(|object| object.manifest.body().storage_id.to_string())
-                .collect(),
+            output_bytes: done.bytes,
+            objects: done.objects,
+            publications: done.times,
             elapsed_ms: begun.elapsed().as_millis() as u64,
         })
+    }
+
+    /// Makes objects durable as they come, and publishes them at each cut.
+    async fn publish_made(
+        &self,
+        domain: DomainId,
+        objects: &mut mpsc::Receiver<Made>,
+        ingest: &mut Ingest,
+        told: &Arc<dyn ProgressSink>,
+    ) -> Result<(), ApiError> {
+        let mut closing = self.closing.subscribe();
+        loop {
+            let made = tokio::select! {
+                made = objects.recv() => made,
+                _ = closing.wait_for(|closing| *closing), if ingest.feed.is_some() && !ingest.closing => {
+                    ingest.closing = true;
+                    if let Some(feed) = &ingest.feed {
+                        feed.stop();
+                    }
+                    continue;
+                }
+            };
+            match (made, &mut ingest.target) {
+                (None, _) => return Ok(()),
+                (Some(Made::Table(table, feed)), _) => {
+                    ingest.target = Some(table);
+                    ingest.feed = feed;
+                }
+                (Some(Made::Object(object)), Some(table)) => {
+                    ingest.ready.push(self.make_durable(table, *object).await?);
+                }
+                (Some(Made::Cut(cut)), Some(table)) => {
+                    ingest.done.bad_rows = cut.bad_rows;
+                    // A feed that brought nothing publishes nothing, but for the table when it ends.
+                    if ingest.ready.is_empty() && (!cut.last || ingest.done.times > 0) {
+                        continue;
+                    }
+                    self.publish(domain, table, &ingest.ready).await?;
+                    ingest.done.add(table, &ingest.ready, &cut);
+                    if ingest.feed.is_some() {
+                        let text = ingest.done.sentence(&ingest.ready);
+                        told.event(crate::api::Event::Notice { text });
+                    }
+                    table.is_published();
+                    ingest.ready.clear();
+                }
+                (Some(_), None) => return Err(ApiError::bug("an object before its table")),
+            }
+        }
     }
 
     /// Reads the input to its end and sends the objects made of it. Blocks.
@@ -201,13 +249,13 @@ impl Core {
         domain: &DomainId,
         made: &mpsc::Sender<Made>,
         input_bytes: &Arc<AtomicU64>,
-    ) -> Result<Read, ApiError> {
+    ) -> Result<(), ApiError> {
         let before = Looks::of(&request.files);
+        let every = request.every_ms.map(Duration::from_millis);
+        let name = "standard input".to_owned();
         let inputs = match (request.files.is_empty(), exchange.input) {
-            (true, Some(reader)) => vec![Input::Stream {
-                name: "standard input".to_owned(),
-                reader,
-            }],
+            (true, Some(reader)) if every.is_some() => vec![Input::Feed { name, reader }],
+            (true, Some(reader)) => vec![Input::Stream { name, reader }],
             _ => request.files.iter().cloned().map(Input::File).collect(),
         };
         // Spooled input lies under the home, encrypted, so that the disk reserve and the home's permissions hold for it too.
@@ -225,6 +273,7 @@ impl Core {
             progress: Some(progress(exchange.progress, input_bytes.clone())),
             ..Options::default()
         };
+        let feed = every.map(|every| source.pause_every(every, &options)).transpose()?;
         let exists = existing.is_some();
         let target = match existing {
             Some(view) => self.target_of(view)?,
@@ -236,31 +285,45 @@ impl Core {
                 Target::new_table(self.sign_table(&request.table, domain, &columns, None)?)
             }
         };
-        let writer = ObjectWriter::new(&target.genesis, &target.schema)?;
+        let (table, schema) = (target.genesis.clone(), target.schema.clone());
+        let new_writer = || ObjectWriter::new(&table, &schema);
+        let mut writer = new_writer()?;
         let columns: Vec<Column> = writer.columns().to_vec();
         let options = Options {
             rules: RowRules {
-                partition: target.genesis.partition.clone(),
-                identity: target.genesis.identity.clone(),
+                partition: table.partition.clone(),
+                identity: table.identity.clone(),
             },
             ..options
         };
         // A receiver that is gone has failed and reports that itself.
-        let gone = |_| ApiError::new(ErrorKind::Failed, "publishing stopped");
-        made.blocking_send(Made::Table(Box::new(target))).map_err(gone)?;
+        let send = |step| {
+            made.blocking_send(step)
+                .map_err(|_| ApiError::new(ErrorKind::Failed, "publishing stopped"))
+        };
+        send(Made::Table(Box::new(target), feed))?;
         let unknown = |error: IngestError| match exists {
             true => with_add_column(error, &request.table),
             false => error.into(),
         };
         let mut batches = source.batches(&columns, &options).map_err(unknown)?;
-        let mut rows = batches.by_ref().map(|batch| batch.map_err(unknown));
-        write_objects(&mut rows, writer, &mut |object| {
-            made.blocking_send(Made::Object(Box::new(object))).map_err(gone)
-        })?;
-        before.compare(&request.files)?;
-        Ok(Read {
-            bad_rows: batches.skipped().rows,
-        })
+        loop {
+            let mut rows = batches.by_ref().map(|batch| batch.map_err(unknown));
+            write_objects(&mut rows, writer, &mut |object| send(Made::Object(Box::new(object))))?;
+            let last = batches.is_done();
+            if last {
+                before.compare(&request.files)?;
+            }
+            send(Made::Cut(Cut {
+                line: batches.line(),
+                bad_rows: batches.skipped().rows,
+                last,
+            }))?;
+            if last {
+                return Ok(());
+            }
+            writer = new_writer()?;
+        }
     }
 
     /// A table that is there, as rows are written to it now.
@@ -279,14 +342,14 @@ impl Core {
         let durable = self
             .make_unnamed(object.sealed.bytes.clone(), object.sealed.storage_id)
             .await?;
-        let described = self.describe_object(target, object, durable.size());
+        let described = self.describe_object(target, object, durable);
         if described.is_err() {
             self.abandon(&[durable.id()]).await;
         }
         described
     }
 
-    fn describe_object(&self, target: &Target, object: Finished, size: u64) -> Result<Ready, ApiError> {
+    fn describe_object(&self, target: &Target, object: Finished, durable: Durable) -> Result<Ready, ApiError> {
         let table = &target.genesis;
         let Finished {
             sealed,
@@ -329,119 +392,50 @@ impl Core {
             adopts: None,
         });
         reached("publish.signed");
-        Ok(Ready { manifest, dek, size })
+        Ready::new(durable, dek, manifest)
     }
 
-    /// The one transaction that makes everything visible. Right and key are looked at again here, since both may have changed
-    /// while objects were made (SOP-244, SOP-245).
-    async fn publish(&self, domain: &DomainId, target: &Target, ready: &[Ready]) -> Result<(), ApiError> {
-        let _step = self.step.lock().await;
-        self.may_append(domain)?;
-        self.check_target(target)?;
-        let kek = self.current_kek(domain)?;
-        let now_ms = self.now_ms();
-        let mut grants = Vec::with_capacity(ready.len());
-        for object in ready {
-            grants.push(self.sign_grant(&object.manifest, &object.dek, &kek)?);
-        }
-        reached("publish.granted");
-        let mut txn = self.catalog.begin()?;
-        let mut entries: Vec<VerifiedEntry> = Vec::new();
-        entries.extend(target.signed.clone().map(VerifiedEntry::from));
-        entries.extend(target.joins.iter().cloned().map(VerifiedEntry::from));
-        for (object, grant) in ready.iter().zip(grants) {
-            entries.push(object.manifest.clone().into());
-            entries.push(grant.into());
-            txn.byte_event(
-                &object.manifest.body().storage_id,
-                ByteEvent::Arrived,
-                Some(object.size),
-                now_ms,
-            )
-            .map_err(ApiError::bug)?;
-            txn.forget_unpublished(&object.manifest.body().storage_id)?;
-        }
-        for entry in &entries {
-            txn.admit(entry.clone(), Some(kek), now_ms)?;
-        }
-        txn.settle()?;
-        for entry in &entries {
-            let state = sovm_catalog::Read::entry_state(&txn, &entry.id())?;
-            if !state.is_some_and(sovm_catalog::EntryState::is_accepted) {
-                let state = state.map_or_else(|| "unknown".to_owned(), |state| state.to_string());
-                return Err(ApiError::bug(format_args!(
-                    "an entry of our own would not count: {state}"
-                )));
-            }
-        }
-        self.save(txn)?;
-        reached("publish.committed");
-        self.told();
-        Ok(())
-    }
-
-    /// Rows were made for the columns of some moments ago. Under others their values would be shown as nothing.
-    fn check_target(&self, target: &Target) -> Result<(), ApiError> {
-        let snapshot = self.read()?;
-        let same_name = |genesis: &TableGenesis| qualified_name(genesis) == qualified_name(&target.genesis);
-        let mut tables = snapshot.tables()?.into_iter();
-        let changed = match target.signed {
-            Some(_) => tables.any(|view| same_name(&view.genesis)).then_some("was made"),
-            None => tables
-                .find(|view| view.genesis.table_id == target.genesis.table_id)
-                .is_none_or(|view| view.columns.fingerprint != target.fingerprint)
-                .then_some("got other columns"),
+    /// Makes the objects visible, with their table when it is new.
+    async fn publish(&self, domain: DomainId, target: &Target, ready: &[Ready]) -> Result<(), ApiError> {
+        let joins = target.joins.iter().cloned().map(VerifiedEntry::from);
+        let publication = Publication {
+            domain,
+            first: target
+                .signed
+                .iter()
+                .cloned()
+                .map(VerifiedEntry::from)
+                .chain(joins)
+                .collect(),
+            objects: ready.iter().collect(),
+            also: &|txn: &mut Txn| check_target(txn, target),
         };
-        match changed {
-            None => Ok(()),
-            Some(what) => Err(ApiError::new(
-                ErrorKind::Refused,
-                format!(
-                    "table {} {what} while the rows were read",
-                    qualified_name(&target.genesis)
-                ),
-            )
-            .safe("nothing was published")
-            .next("run the same command again")),
-        }
+        self.publish_objects(&publication).await
     }
+}
 
-    /// Wraps an object's DEK for the holders of a KEK.
-    pub(super) fn sign_grant(
-        &self,
-        manifest: &Signed<ObjectManifest>,
-        dek: &Dek,
-        kek: &SealedUnder,
-    ) -> Result<Signed<AccessRecord>, ApiError> {
-        let ops_seen = self.heads(Some(kek.domain))?;
-        let stamp = self.stamp()?;
-        let grant = Grant {
-            mesh_id: self.mesh(),
-            domain_id: kek.domain,
-            storage_id: manifest.body().storage_id,
-            object_manifest_hash: manifest.manifest_hash(),
-            kek_generation: kek.generation,
-            kek_id: kek.kek_id,
-            issuer: self.me,
-            seq: stamp.seq,
-            ops_seen,
-            issued_hlc: stamp.hlc,
-        };
-        let record = {
-            let keys = self.keys();
-            let ring = keys.domain(&kek.domain).map(|keys| &keys.ring);
-            let key = ring
-                .and_then(|ring| ring.get(&kek.kek_id))
-                .ok_or_else(|| ApiError::bug("a KEK that is gone"))?;
-            AccessRecord::wrap(grant, dek, key)
-        };
-        Ok(self.sign(record))
-    }
-
-    /// Gives up objects that no entry will name.
-    async fn let_go(&self, ready: &[Ready]) {
-        let ids: Vec<StorageId> = ready.iter().map(|object| object.manifest.body().storage_id).collect();
-        self.abandon(&ids).await;
+/// Rows were made for the columns of some moments ago. Under others their values would be shown as nothing.
+fn check_target(rows: &impl sovm_catalog::Read, target: &Target) -> Result<(), ApiError> {
+    let same_name = |genesis: &TableGenesis| qualified_name(genesis) == qualified_name(&target.genesis);
+    let mut tables = rows.tables()?.into_iter();
+    let changed = match target.signed {
+        Some(_) => tables.any(|view| same_name(&view.genesis)).then_some("was made"),
+        None => tables
+            .find(|view| view.genesis.table_id == target.genesis.table_id)
+            .is_none_or(|view| view.columns.fingerprint != target.fingerprint)
+            .then_some("got other columns"),
+    };
+    match changed {
+        None => Ok(()),
+        Some(what) => Err(ApiError::new(
+            ErrorKind::Refused,
+            format!(
+                "table {} {what} while the rows were read",
+                qualified_name(&target.genesis)
+            ),
+        )
+        .safe("nothing was published")
+        .next("run the same command again")),
     }
 }
 

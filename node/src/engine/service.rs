@@ -78,6 +78,10 @@ impl Service for Node {
         })
     }
 
+    fn closing(&self) {
+        self.0.closing.send_replace(true);
+    }
+
     async fn shutdown(&self) {
         self.0.close().await;
     }

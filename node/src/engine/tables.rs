@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sovm_catalog::{Read as _, Scope, TableLookupError, TableView};
+use sovm_catalog::{Read, Scope, TableLookupError, TableView};
 use sovm_object::{
     id::{DomainId, TableId},
     kek::KekRing,
@@ -47,7 +47,12 @@ impl Core {
 
     /// Refuses when this node may not add rows to tables of the domain.
     pub(super) fn may_append(&self, domain: &DomainId) -> Result<(), ApiError> {
-        let roster = self.read()?.roster(Scope::Domain(*domain))?;
+        self.may_append_in(&self.read()?, domain)
+    }
+
+    /// Like [`may_append`](Self::may_append), in one state of the catalogue.
+    pub(super) fn may_append_in(&self, rows: &impl Read, domain: &DomainId) -> Result<(), ApiError> {
+        let roster = rows.roster(Scope::Domain(*domain))?;
         match roster.as_ref().and_then(|roster| roster.role(&self.me)) {
             Some(role) if role.has(Right::Append) => Ok(()),
             Some(role) => Err(ApiError::new(
@@ -63,7 +68,8 @@ impl Core {
                 ErrorKind::Refused,
                 "this device is not a member of the domain (any more)",
             )
-            .safe("nothing was published")),
+            .safe("nothing was published")
+            .next("ask an admin to invite it again")),
         }
     }
 

@@ -10,6 +10,7 @@ use sovm_object::{
 use super::{
     cell::{self, Cell},
     error::{IngestError, Misfit, Place},
+    feed::is_pause,
     format::NameSays,
     infer::Guess,
     input::{Meter, Slot, unreadable},
@@ -40,7 +41,14 @@ impl CsvHeader {
             return Err(IngestError::Delimiter { found: delimiter });
         }
         let mut records = Records::new(plain, delimiter);
-        match records.advance() {
+        let first = loop {
+            match records.advance() {
+                // A feed may pause before its first line.
+                Err(RecordError::Io(error)) if is_pause(&error) => {}
+                first => break first,
+            }
+        };
+        match first {
             Ok(true) => {}
             Ok(false) => return Err(IngestError::Empty { file: name }),
             // UTF-16 begins with a mark that is no UTF-8.
@@ -321,8 +329,8 @@ impl RowReader for CsvRows<'_> {
         Ok(Some(row))
     }
 
-    fn place(&self) -> Place {
-        Place::Line(self.records.records.line())
+    fn line(&self) -> u64 {
+        self.records.records.line()
     }
 
     fn raw(&self) -> &[u8] {

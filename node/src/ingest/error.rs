@@ -38,6 +38,20 @@ pub enum IngestError {
         /// The file.
         file: String,
     },
+    /// Rows of columnar files come when the file has ended.
+    #[error("{file}: is {format}, and --every is for csv, tsv and ndjson")]
+    FeedColumnar {
+        /// The input.
+        file: String,
+        /// Its format.
+        format: super::Format,
+    },
+    /// What is compressed comes in blocks, and not row by row.
+    #[error("{file}: is compressed, so its rows cannot be read as they come")]
+    FeedCompressed {
+        /// The input.
+        file: String,
+    },
     /// A header and nothing else, where types would have to be inferred.
     #[error("{file}: has no rows, so the types of its columns cannot be inferred")]
     NoRows {
@@ -389,6 +403,8 @@ impl IngestError {
             Self::WrongParquetKey { .. } => "name the key the file was written with; it was not changed",
             Self::KeyFile { .. } => "write the key as 32 bytes or as 64 hex digits",
             Self::SkipColumnar { .. } => "leave --skip-bad-rows out; a bad row is named by file, row and column",
+            Self::FeedColumnar { .. } => "leave --every out; the rows are published when the input ends",
+            Self::FeedCompressed { .. } => "unpack it on the way: zcat -f FILE | sovm ingest TABLE - --every 60s",
             Self::RejectsExist { .. } => "name another file, or move that one away",
             _ => return None,
         })

@@ -9,11 +9,13 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use super::{
     Pass, Progress, ProgressFn,
     error::IngestError,
+    feed::{Feed, RecordEnds, Stopper},
     format::Compression,
     spool::{Spool, SpoolError, SpoolReader},
 };
@@ -114,11 +116,7 @@ impl Slot {
 
     /// Anything that comes only once.
     pub(super) fn stream(name: String, mut reader: Box<dyn Read + Send>) -> Result<Self, IngestError> {
-        let mut start = Vec::with_capacity(8);
-        (&mut reader)
-            .take(8)
-            .read_to_end(&mut start)
-            .map_err(|source| unreadable(&name, source))?;
+        let start = first_bytes(&mut reader, 8).map_err(|source| unreadable(&name, source))?;
         let compression = Compression::of_content(&start);
         let reader = Box::new(Cursor::new(start).chain(reader));
         Ok(Self {
@@ -151,12 +149,13 @@ impl Slot {
             };
             // Compressed streams are peeked through a copy of their beginning, so that nothing of them is lost. A
             // decompressor reads ahead; it may run out of the copy, which is no error here.
-            let mut copy = Vec::new();
-            let most_raw = if self.compression.is_some() { BUFFER } else { most };
-            raw.by_ref()
-                .take(most_raw as u64)
-                .read_to_end(&mut copy)
-                .map_err(|source| unreadable(&self.name, source))?;
+            let copy = if self.compression.is_some() {
+                let mut copy = Vec::new();
+                raw.by_ref().take(BUFFER as u64).read_to_end(&mut copy).map(|_| copy)
+            } else {
+                first_bytes(&mut raw, most)
+            };
+            let copy = copy.map_err(|source| unreadable(&self.name, source))?;
             let mut plain = self.decompressed(Cursor::new(copy.clone()))?;
             let _ = (&mut plain).take(most as u64).read_to_end(&mut start);
             self.origin = Origin::Stream(Some(Box::new(Cursor::new(copy).chain(raw))));
@@ -202,6 +201,19 @@ impl Slot {
         })
     }
 
+    /// Reads a stream with pauses. It cannot be compressed.
+    pub(super) fn pause_every(&mut self, every: Duration, ends: RecordEnds) -> Result<Stopper, IngestError> {
+        let Origin::Stream(stream) = &mut self.origin else {
+            return Err(self.already_read());
+        };
+        let Some(stream) = stream.take() else {
+            return Err(self.already_read());
+        };
+        let (feed, stopper) = Feed::start(stream, ends, Some(every));
+        self.origin = Origin::Stream(Some(Box::new(feed)));
+        Ok(stopper)
+    }
+
     /// Makes a stream readable again, as it came.
     pub(super) fn spool(&mut self, dir: &Path) -> Result<(), IngestError> {
         if let Origin::Stream(stream) = &mut self.origin {
@@ -244,6 +256,22 @@ impl Slot {
             file: self.name.clone(),
         }
     }
+}
+
+/// The first bytes of a stream, and no more than its first line: a feed may take its time for the next.
+fn first_bytes(reader: &mut dyn Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut start = vec![0; most];
+    let mut length = 0;
+    while length < most && !start[..length].trim_ascii_start().contains(&b'\n') {
+        match reader.read(&mut start[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    start.truncate(length);
+    Ok(start)
 }
 
 pub(super) fn unreadable(name: &str, source: io::Error) -> IngestError {

@@ -211,8 +211,8 @@ impl RowReader for JsonRows<'_> {
         Ok(Some(row))
     }
 
-    fn place(&self) -> Place {
-        Place::Line(self.lines.line)
+    fn line(&self) -> u64 {
+        self.lines.line
     }
 
     fn raw(&self) -> &[u8] {

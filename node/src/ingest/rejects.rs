@@ -80,6 +80,11 @@ impl Rejects {
         if self.skipped.rows == 0 {
             return std::fs::remove_file(&self.path).map_err(|source| self.failed(source));
         }
+        self.flush()
+    }
+
+    /// Makes sure the rows so far are on disk.
+    pub(super) fn flush(&mut self) -> Result<(), IngestError> {
         self.file
             .flush()
             .and_then(|()| self.file.get_ref().sync_all())

@@ -11,6 +11,7 @@ use super::{
     cell::Cell,
     csv::CsvFile,
     error::{IngestError, Place},
+    feed::is_pause,
     format::Format,
     input::{Meter, Slot, unreadable},
     json::JsonFile,
@@ -38,8 +39,8 @@ pub(super) trait RowReader {
     /// goes on behind it.
     fn next_row(&mut self) -> Result<Option<Vec<Cell<'_>>>, IngestError>;
 
-    /// Line of the row just read.
-    fn place(&self) -> Place;
+    /// Line on which the row just read begins.
+    fn line(&self) -> u64;
 
     /// The row just read, as it stands in the input.
     fn raw(&self) -> &[u8];
@@ -61,6 +62,9 @@ pub(super) struct RowBatches {
     rejects: Option<Rejects>,
     /// Read, and not handed out yet.
     read: VecDeque<Step>,
+    /// Line of the last row that was handed out or written aside.
+    line: u64,
+    pause: bool,
 }
 
 /// What all threads need to read rows.
@@ -73,11 +77,16 @@ struct Reading {
 
 /// What reading comes to, in the order of the input.
 enum Step {
-    Batch(RecordBatch),
+    Batch {
+        rows: RecordBatch,
+        /// Line of the last of them.
+        line: u64,
+    },
     /// A row to be written aside.
     Bad {
         raw: Vec<u8>,
         reason: IngestError,
+        line: u64,
     },
     /// Nothing behind it is read.
     Stop(IngestError),
@@ -104,21 +113,34 @@ impl RowBatches {
             meter,
             rejects,
             read: VecDeque::new(),
+            line: 0,
+            pause: false,
         }
     }
 
-    /// The next batch; `None` when all inputs are read.
+    /// The next batch; `None` when all inputs are read, and at a [pause](Self::pauses).
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, IngestError> {
         loop {
             match (self.read.pop_front(), &self.current) {
-                (Some(Step::Batch(batch)), _) => return Ok(Some(batch)),
+                (Some(Step::Batch { rows, line }), _) => {
+                    self.line = self.line.max(line);
+                    return Ok(Some(rows));
+                }
                 (Some(Step::Stop(error)), _) => return Err(error),
-                (Some(Step::Bad { raw, reason }), Some((file, _))) => {
+                (Some(Step::Bad { raw, reason, line }), Some((file, _))) => {
+                    self.line = self.line.max(line);
                     if let Some(rejects) = &mut self.rejects {
                         rejects.write(file.header(), &raw, &reason)?;
                     }
                 }
                 (Some(Step::Bad { reason, .. }), None) => return Err(reason),
+                (None, Some(_)) if self.pause => {
+                    // Rows that were left out are on disk before those after them are published.
+                    if let Some(rejects) = &mut self.rejects {
+                        rejects.flush()?;
+                    }
+                    return Ok(None);
+                }
                 (None, Some(_)) => self.read_on(),
                 (None, None) => match self.slots.pop_front() {
                     Some(slot) => self.current = Some(self.open(slot)?),
@@ -144,12 +166,24 @@ impl RowBatches {
         let (file, reading) = (file.as_ref(), &self.reading);
         let steps = in_parallel(threads(), wave, |piece| reading.read(file, piece));
         self.read.extend(steps.into_iter().flatten());
-        if let Err(error) = end {
-            self.read.push_back(Step::Stop(unreadable(file.name(), error)));
+        match end {
+            Ok(()) => {}
+            Err(error) if is_pause(&error) => self.pause = true,
+            Err(error) => self.read.push_back(Step::Stop(unreadable(file.name(), error))),
         }
         if done {
             self.current = None;
         }
+    }
+
+    /// Whether the rows ended for a moment only. They go on at the next call.
+    pub(super) fn pauses(&mut self) -> bool {
+        std::mem::take(&mut self.pause)
+    }
+
+    /// Line of the last row handed out or written aside.
+    pub(super) const fn line(&self) -> u64 {
+        self.line
     }
 
     pub(super) fn skipped(&self) -> Skipped {
@@ -181,20 +215,22 @@ impl Reading {
         let mut steps = Vec::new();
         let mut builder = BatchBuilder::new(&self.target);
         let mut rows = file.rows_of(piece);
+        let mut line = 0;
         loop {
             let reason = match rows.next_row() {
                 Ok(None) => break,
                 Ok(Some(row)) => match self.checks.of_cells(&row) {
                     None => {
                         builder.push(row);
+                        line = rows.line();
                         if builder.rows() == BATCH_ROWS {
-                            steps.push(self.close(&mut builder));
+                            steps.push(self.close(&mut builder, line));
                         }
                         continue;
                     }
                     Some(broken) => {
                         drop(row);
-                        broken.at(file.name().to_owned(), rows.place())
+                        broken.at(file.name().to_owned(), Place::Line(rows.line()))
                     }
                 },
                 Err(error) => error,
@@ -203,6 +239,7 @@ impl Reading {
                 steps.push(Step::Bad {
                     raw: rows.raw().to_vec(),
                     reason,
+                    line: rows.line(),
                 });
             } else {
                 // Rows before it may be handed out: whoever sees the error publishes none of them.
@@ -211,14 +248,14 @@ impl Reading {
             }
         }
         if builder.rows() > 0 {
-            steps.push(self.close(&mut builder));
+            steps.push(self.close(&mut builder, line));
         }
         steps
     }
 
-    fn close(&self, builder: &mut BatchBuilder) -> Step {
+    fn close(&self, builder: &mut BatchBuilder, line: u64) -> Step {
         match builder.finish(&self.target) {
-            Ok(batch) => Step::Batch(batch),
+            Ok(rows) => Step::Batch { rows, line },
             Err(error) => Step::Stop(IngestError::Columnar {
                 file: "rows".to_owned(),
                 format: self.settings.format,

@@ -5,6 +5,7 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
@@ -15,6 +16,7 @@ use super::{
     columnar::{self, ColumnarBatches, Opener},
     csv,
     error::IngestError,
+    feed::{RecordEnds, Stopper},
     format::{Format, NameSays},
     input::{Meter, Slot, unreadable},
     json,
@@ -58,6 +60,13 @@ pub enum Input {
         /// Where its bytes come from.
         reader: Box<dyn Read + Send>,
     },
+    /// The same, without an end: its rows are read as they come.
+    Feed {
+        /// How errors name it.
+        name: String,
+        /// Where its bytes come from.
+        reader: Box<dyn Read + Send>,
+    },
 }
 
 impl Input {
@@ -75,6 +84,7 @@ impl fmt::Debug for Input {
         match self {
             Self::File(path) => write!(f, "File({})", path.display()),
             Self::Stream { name, .. } => write!(f, "Stream({name})"),
+            Self::Feed { name, .. } => write!(f, "Feed({name})"),
         }
     }
 }
@@ -151,6 +161,24 @@ impl Source {
     /// The common format of the inputs.
     pub const fn format(&self) -> Format {
         self.format
+    }
+
+    /// Reads the one feed with a pause each time `every` has passed since the first row after the last pause.
+    pub(crate) fn pause_every(&mut self, every: Duration, options: &Options) -> Result<Stopper, IngestError> {
+        let [slot] = self.slots.as_mut_slice() else {
+            return Err(IngestError::NoInput);
+        };
+        let ends = match self.format {
+            Format::Csv => RecordEnds::of_csv(options.delimiter.unwrap_or(b',')),
+            Format::NdJson => RecordEnds::Lines,
+            format => {
+                return Err(IngestError::FeedColumnar {
+                    file: slot.name.clone(),
+                    format,
+                });
+            }
+        };
+        slot.pause_every(every, ends)
     }
 
     /// Finds the columns over the whole input. Pipes are spooled here, since they are read again.
@@ -232,6 +260,14 @@ impl Source {
 fn open_slot(input: Input) -> Result<(Slot, bool), IngestError> {
     match input {
         Input::Stream { name, reader } => Ok((Slot::stream(name, reader)?, false)),
+        Input::Feed { name, reader } => {
+            let slot = Slot::stream(name, reader)?;
+            // A decompressor waits for whole blocks, and already a look at the format would.
+            match slot.compression {
+                None => Ok((slot, false)),
+                Some(_) => Err(IngestError::FeedCompressed { file: slot.name }),
+            }
+        }
         Input::File(path) => {
             let name = path.display().to_string();
             let metadata = std::fs::metadata(&path).map_err(|source| unreadable(&name, source))?;
@@ -272,6 +308,20 @@ impl Batches {
         self.rows
     }
 
+    /// Whether all rows were handed out. When the iterator ended and this is false, it ended for a pause of the feed and goes on
+    /// when it is asked again.
+    pub const fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Line of the last row read of a text input, bad ones included.
+    pub fn line(&self) -> Option<u64> {
+        match &self.reader {
+            Reader::Rows(rows) => Some(rows.line()),
+            Reader::Columnar(_) => None,
+        }
+    }
+
     /// Rows written aside so far.
     pub fn skipped(&self) -> Skipped {
         match &self.reader {
@@ -303,7 +353,13 @@ impl Iterator for Batches {
         };
         match &next {
             Ok(Some(batch)) => self.rows += batch.num_rows() as u64,
-            Ok(None) | Err(_) => self.done = true,
+            Ok(None) => {
+                self.done = match &mut self.reader {
+                    Reader::Rows(rows) => !rows.pauses(),
+                    Reader::Columnar(_) => true,
+                }
+            }
+            Err(_) => self.done = true,
         }
         next.transpose()
     }

@@ -103,6 +103,8 @@ pub struct IngestReport {
     pub output_bytes: u64,
     /// Storage ids of the new objects.
     pub objects: Vec<String>,
+    /// How often rows became visible: once, or each time that a feed was published (`--every`).
+    pub publications: u64,
     /// How long it took.
     pub elapsed_ms: u64,
 }

@@ -4,11 +4,15 @@ use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
 
-use super::super::{Context, ingest::absolute, session::expect};
+use super::super::{
+    Context,
+    ingest::{absolute, is_stdin},
+    session::expect,
+};
 use crate::{
     api::{Discard, PutReport, PutRequest, Request, Response},
     config::format_bytes,
-    error::{ApiError, ErrorKind},
+    error::ApiError,
     output::Output,
 };
 
@@ -31,13 +35,7 @@ pub(super) struct PutArgs {
 
 impl PutArgs {
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
-        let stdin = self.files.iter().any(|file| file.as_os_str() == "-");
-        if stdin && self.files.len() > 1 {
-            return Err(
-                ApiError::new(ErrorKind::Usage, "- (standard input) cannot be mixed with files")
-                    .safe("nothing was published"),
-            );
-        }
+        let stdin = is_stdin(&self.files)?;
         let files = if stdin {
             Vec::new()
         } else {

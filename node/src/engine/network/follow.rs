@@ -219,7 +219,7 @@ impl Core {
     }
 
     /// Mints a KEK when no existing one may be used for new wraps (R5). Gives the new generation.
-    pub(super) fn ensure_kek(&self, domain: &DomainId) -> Result<Option<u64>, ApiError> {
+    pub(in super::super) fn ensure_kek(&self, domain: &DomainId) -> Result<Option<u64>, ApiError> {
         let snapshot = self.read()?;
         let Some(roster) = snapshot.roster(Scope::Domain(*domain))? else {
             return Ok(None);

@@ -174,3 +174,41 @@ impl Core {
         Ok(shared)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::testing::World, *};
+
+    /// All that a peer of the domain can ask for, by element.
+    fn items(core: &Core, domain: DomainId) -> BTreeMap<[u8; 32], Item> {
+        let set = CatalogSet::of(core).unwrap();
+        let scope = Scope::Domain(domain);
+        let mut items = BTreeMap::new();
+        for shard in set.days(scope).unwrap().into_keys() {
+            for element in set.elements(scope, shard).unwrap() {
+                let item = set.item(scope, shard, &element.id).unwrap().unwrap();
+                items.insert(element.id, item);
+            }
+        }
+        items
+    }
+
+    /// SOP-243: what a peer is sent is what was signed once. A second time, after a restart and after other publications, it gets the
+    /// same bytes under the same ids.
+    #[tokio::test]
+    async fn a_peer_is_sent_the_stored_bytes() {
+        let world = World::new().await;
+        let domain = world.domain();
+        world.ingest([1, 2]).await.unwrap();
+        let first = items(world.core(), domain);
+        let sealed = first.values().filter(|item| item.kind == SEALED).count();
+        assert_eq!(sealed, 3, "table, manifest and access record");
+        assert_eq!(items(world.core(), domain), first);
+        let world = world.reopened().await;
+        assert_eq!(items(world.core(), domain), first);
+        world.ingest([3]).await.unwrap();
+        let later = items(world.core(), domain);
+        assert_eq!(later.len(), first.len() + 2);
+        assert!(first.iter().all(|(id, item)| later.get(id) == Some(item)));
+    }
+}

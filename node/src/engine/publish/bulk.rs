@@ -44,6 +44,6 @@ impl Node {
             .buffer_unordered(IN_FLIGHT)
             .try_collect()
             .await?;
-        core.publish(&target.genesis.domain_id, target, &ready).await
+        core.publish(target.genesis.domain_id, target, &ready).await
     }
 }
