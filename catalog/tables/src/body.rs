@@ -10,6 +10,7 @@ use std::{
 use sovm_object::{
     entry::EntryKind,
     id::{ManifestHash, RecordId},
+    parallel::in_parallel,
     record::{AccessRecord, DomainGenesis, KekRecord, MeshGenesis, ObjectManifest, TableGenesis},
     sign::{Body, Signed, SignedIn},
 };
@@ -96,6 +97,39 @@ pub(crate) fn cached_manifest(rows: &(impl Rows + ?Sized), id: &RecordId) -> Res
     cache.insert(*id, manifest.clone());
     Ok(manifest)
 }
+
+/// Decodes those manifests that are not kept decoded yet, on all cores; the others and what is no manifest are left alone.
+pub(crate) fn decode_manifests(rows: &(impl Rows + ?Sized), ids: &[RecordId]) -> Result<(), StoreError> {
+    let cache = rows.manifest_cache();
+    let known = cache.lock().unwrap_or_else(PoisonError::into_inner);
+    let missing: Vec<RecordId> = ids.iter().filter(|id| !known.contains_key(*id)).copied().collect();
+    drop(known);
+    let mut entries = Vec::with_capacity(missing.len());
+    for id in missing {
+        if let Some(row) = row(rows, &id)?.filter(|row| row.kind == EntryKind::Manifest) {
+            entries.push((id, row.bytes));
+        }
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = entries.len().div_ceil(threads).max(DECODED_BY_ONE);
+    let shares: Vec<_> = entries.chunks(share).collect();
+    let decoded = in_parallel(threads, shares, |entries| {
+        let decoded = entries
+            .iter()
+            .map(|(id, bytes)| Ok((*id, Arc::new(decode::<ObjectManifest>(bytes)?))));
+        decoded.collect::<Result<Vec<_>, StoreError>>()
+    });
+    let decoded = decoded.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+    if cache.len() + entries.len() > MAX_CACHED {
+        cache.clear();
+    }
+    cache.extend(decoded.into_iter().flatten());
+    Ok(())
+}
+
+/// Fewer manifests are not worth a thread.
+const DECODED_BY_ONE: usize = 64;
 
 macro_rules! typed {
     ($($name:ident -> $body:ty;)*) => {$(

@@ -271,17 +271,36 @@ pub(crate) fn objects(
     table: &TableId,
     ring: &KekRing,
 ) -> Result<Vec<ObjectView>, StoreError> {
-    let mut claims = Claims::new();
-    for key in rows.keys(
+    let keys = rows.keys(
         &BY_TABLE,
         &Key::new().id(table.as_bytes()).kind(EntryKind::Manifest),
         usize::MAX,
-    )? {
-        claim(rows, &record_at_end(&BY_TABLE, &key)?, &mut claims)?;
+    )?;
+    let ids = keys.iter().map(|key| record_at_end(&BY_TABLE, key));
+    let ids: Vec<RecordId> = ids.collect::<Result<_, _>>()?;
+    let mut claims = Claims::new();
+    for some in ids.chunks(MANIFESTS_AT_ONCE) {
+        body::decode_manifests(rows, some)?;
+        some.iter().try_for_each(|id| claim(rows, id, &mut claims))?;
     }
+    views(rows, claims, ring)
+}
+
+/// Manifests decoded side by side.
+const MANIFESTS_AT_ONCE: usize = 1_024;
+
+fn views(rows: &(impl Rows + ?Sized), claims: Claims, ring: &KekRing) -> Result<Vec<ObjectView>, StoreError> {
+    let mut grants = grants(rows, claims.keys().map(|(_, storage_id)| *storage_id))?;
     claims
         .into_iter()
-        .map(|((kind, storage_id), claims)| object_of(rows, kind, storage_id, claims, ring))
+        .map(|((kind, storage_id), claims)| {
+            // Claims of two kinds for one object are rare, and read its grants again.
+            let grants = match grants.remove(&storage_id) {
+                Some(grants) => grants,
+                None => access_records(rows, &storage_id)?,
+            };
+            object_of(rows, kind, storage_id, claims, grants, ring)
+        })
         .collect()
 }
 
@@ -301,10 +320,7 @@ pub(crate) fn files(
             claim(rows, &id, &mut claims)?;
         }
     }
-    claims
-        .into_iter()
-        .map(|((kind, storage_id), claims)| object_of(rows, kind, storage_id, claims, ring))
-        .collect()
+    views(rows, claims, ring)
 }
 
 /// Everything known about one object, one view for each table and kind it is claimed for (SOP-162).
@@ -323,11 +339,8 @@ pub(crate) fn object(
         let table = body::cached_manifest(rows, &id)?.table_id;
         claim(rows, &id, by_table.entry(table).or_default())?;
     }
-    by_table
-        .into_values()
-        .flatten()
-        .map(|((kind, storage_id), claims)| object_of(rows, kind, storage_id, claims, ring))
-        .collect()
+    let views = by_table.into_values().map(|claims| views(rows, claims, ring));
+    Ok(views.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 fn claim(rows: &(impl Rows + ?Sized), id: &RecordId, claims: &mut Claims) -> Result<(), StoreError> {
@@ -353,6 +366,7 @@ fn object_of(
     kind: ObjectKind,
     storage_id: StorageId,
     mut claims: Vec<(ManifestHash, Arc<ObjectManifest>, EntryState)>,
+    grants: Vec<AccessRecord>,
     ring: &KekRing,
 ) -> Result<ObjectView, StoreError> {
     // Claims that count hide those that only may.
@@ -366,7 +380,7 @@ fn object_of(
     let bytes = byte_status(rows, &storage_id)?;
     let state = match best {
         EntryState::Quarantined(reason) => ObjectState::QuarantinedManifest(reason),
-        EntryState::Accepted => accepted_state(rows, kind, &storage_id, bytes, ring)?,
+        EntryState::Accepted => accepted_state(rows, kind, &storage_id, bytes, &grants, ring)?,
         _ => ObjectState::PendingAccess(PendingAccess::NoGrant),
     };
     let row_count = claims.first().map_or(0, |(_, manifest, _)| manifest.row_count);
@@ -386,6 +400,7 @@ fn accepted_state(
     kind: ObjectKind,
     storage_id: &StorageId,
     bytes: Option<ByteStatus>,
+    grants: &[AccessRecord],
     ring: &KekRing,
 ) -> Result<ObjectState, StoreError> {
     // Deletes, repacks and folds of later releases change which rows count, so they must not be overlooked.
@@ -395,7 +410,6 @@ fn accepted_state(
     ) {
         return Ok(ObjectState::Unsupported);
     }
-    let grants = access_records(rows, storage_id)?;
     if !grants.iter().any(|grant| ring.get(&grant.kek_id).is_some()) {
         let wanted = grants
             .iter()
@@ -418,24 +432,50 @@ pub(crate) fn access_records(
     rows: &(impl Rows + ?Sized),
     storage_id: &StorageId,
 ) -> Result<Vec<AccessRecord>, StoreError> {
-    let mut grants = Vec::new();
-    for key in rows.keys(
-        &BY_OBJECT,
-        &Key::new().id(storage_id.as_bytes()).kind(EntryKind::Access),
-        usize::MAX,
-    )? {
-        let id = record_at_end(&BY_OBJECT, &key)?;
-        if !body::state(rows, &id)?.is_some_and(EntryState::is_accepted) {
-            continue;
+    Ok(grants(rows, [*storage_id])?.remove(storage_id).unwrap_or_default())
+}
+
+/// The same for many objects. Entries lie in the order of their ids and pages are decrypted one by one, so all are read in that
+/// order: object by object, nearly every read would be of another page.
+fn grants(
+    rows: &(impl Rows + ?Sized),
+    objects: impl IntoIterator<Item = StorageId>,
+) -> Result<BTreeMap<StorageId, Vec<AccessRecord>>, StoreError> {
+    let mut ids = Vec::new();
+    let mut found: BTreeMap<StorageId, Vec<(RecordId, AccessRecord)>> = BTreeMap::new();
+    for storage_id in objects {
+        let prefix = Key::new().id(storage_id.as_bytes()).kind(EntryKind::Access);
+        for key in rows.keys(&BY_OBJECT, &prefix, usize::MAX)? {
+            ids.push(record_at_end(&BY_OBJECT, &key)?);
         }
-        let grant = body::access_record(rows, &id)?;
+        found.insert(storage_id, Vec::new());
+    }
+    let counts = |id: &RecordId| Ok(body::state(rows, id)?.is_some_and(EntryState::is_accepted));
+    ids.sort_unstable();
+    ids.dedup();
+    let mut grants = Vec::with_capacity(ids.len());
+    for id in ids {
+        if counts(&id)? {
+            grants.push((id, body::access_record(rows, &id)?));
+        }
+    }
+    grants.sort_by_key(|(_, grant)| grant.object_manifest_hash);
+    for (id, grant) in grants {
         // A grant may wait for a manifest that itself was refused.
-        if body::state(rows, &RecordId::from(grant.object_manifest_hash))?.is_some_and(EntryState::is_accepted) {
+        if counts(&RecordId::from(grant.object_manifest_hash))?
+            && let Some(grants) = found.get_mut(&grant.storage_id)
+        {
             grants.push((id, grant));
         }
     }
-    grants.sort_by_key(|(id, grant)| std::cmp::Reverse((grant.kek_generation, grant.kek_id, *id)));
-    Ok(grants.into_iter().map(|(_, grant)| grant).collect())
+    let in_order = |mut grants: Vec<(RecordId, AccessRecord)>| {
+        grants.sort_by_key(|(id, grant)| std::cmp::Reverse((grant.kek_generation, grant.kek_id, *id)));
+        grants.into_iter().map(|(_, grant)| grant).collect()
+    };
+    Ok(found
+        .into_iter()
+        .map(|(storage_id, grants)| (storage_id, in_order(grants)))
+        .collect())
 }
 
 /// Unwraps an object's DEK with the first grant that opens and keeps its commitment (SOP-166, SOP-167).
