@@ -197,6 +197,9 @@ struct Inner {
     store: FsStore,
     handles: Handles,
     collector: Collector,
+    /// What was flushed, for the test that cuts the power.
+    #[cfg(test)]
+    flushed: std::sync::Mutex<Vec<PathBuf>>,
     // Last, so that the lock outlives the store.
     _lock: File,
 }
@@ -232,6 +235,8 @@ impl ObjectStore {
             store,
             handles: Handles::default(),
             collector,
+            #[cfg(test)]
+            flushed: std::sync::Mutex::default(),
             _lock: lock,
         })))
     }
@@ -318,7 +323,9 @@ impl ObjectStore {
             return Ok(None);
         };
         let paths = self.0.paths.clone();
-        blocking(move || sync_files(&paths, &hash, size)).await?;
+        let _flushed = blocking(move || sync_files(&paths, &hash, size)).await?;
+        #[cfg(test)]
+        self.0.flushed.lock().unwrap().extend(_flushed);
         reached("store.flushed");
         self.store()
             .tags()
@@ -414,6 +421,11 @@ impl ObjectStore {
             });
         }
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn flushed(&self) -> Vec<PathBuf> {
+        self.0.flushed.lock().unwrap().clone()
     }
 
     /// Where the objects lie.
@@ -542,23 +554,28 @@ fn prepare(root: PathBuf) -> Result<(PathBuf, File), OpenError> {
     Ok((root, lock))
 }
 
-/// Flushes an object's files and the directory that names them.
-fn sync_files(paths: &PathOptions, hash: &Hash, size: u64) -> Result<(), StoreError> {
+/// Flushes an object's files and the directory that names them, and gives what was flushed.
+fn sync_files(paths: &PathOptions, hash: &Hash, size: u64) -> Result<Vec<PathBuf>, StoreError> {
+    let mut flushed = Vec::new();
     if size > INLINE_BYTES_MAX {
+        flushed.push(paths.data_path(hash));
         sync_file(&paths.data_path(hash), size)?;
     }
     let outboard_bytes = outboard_bytes(size);
     if outboard_bytes > INLINE_BYTES_MAX {
+        flushed.push(paths.outboard_path(hash));
         sync_file(&paths.outboard_path(hash), outboard_bytes)?;
     }
     let directory = &paths.data_path;
+    flushed.push(directory.clone());
     File::open(directory)
         .and_then(|open| open.sync_all())
         .map_err(|source| StoreError::Io {
             action: "flush the directory",
             path: directory.clone(),
             source,
-        })
+        })?;
+    Ok(flushed)
 }
 
 fn sync_file(path: &Path, size: u64) -> Result<(), StoreError> {

@@ -112,10 +112,13 @@ impl Home {
         }
     }
 
+    /// Where its objects lie.
+    pub(super) fn root(&self) -> std::path::PathBuf {
+        self.dir.path().join("blobs")
+    }
+
     pub(super) async fn store(&self) -> ObjectStore {
-        ObjectStore::open(self.dir.path().join("blobs"), NO_RESERVE)
-            .await
-            .unwrap()
+        ObjectStore::open(self.root(), NO_RESERVE).await.unwrap()
     }
 
     pub(super) async fn start(self) -> Node {
