@@ -52,6 +52,7 @@ mod open;
 mod pad;
 mod page;
 mod read;
+mod repack;
 mod seal;
 mod view;
 
@@ -70,6 +71,7 @@ pub use open::{Column, Footer, OpenError, OpenOptions, view_of};
 pub use pad::{PAD_KEY, PadError, Padded};
 pub use page::{PageInfo, PageKind};
 pub use read::{Batches, DecodeOptions, Projection, ReadPlan};
+pub use repack::{OtherSources, repack_key_value};
 pub use seal::Sealed;
 pub use view::DecodeError;
 

@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use sovm_object::{
     id::StorageId,
     key::ColumnEncoder,
-    pme::{self, DecodeError, DecodeOptions, Footer, OpenError, OpenOptions},
+    pme::{self, DecodeError, DecodeOptions, Footer, OpenError, OpenOptions, OtherSources},
     record::{ColumnStats, ObjectManifest},
     types::{Column, ColumnNode},
     verified::{ReadError, VerifiedBytes, VerifiedRead},
@@ -44,6 +44,8 @@ pub(super) enum ObjectError {
     Adapt(#[from] AdaptError),
     #[error("the manifest states {manifest} rows and the footer {footer}")]
     RowCount { manifest: u64, footer: u64 },
+    #[error(transparent)]
+    OtherSources(#[from] OtherSources),
     /// Not the object's fault: no key, or whoever reads the rows went away.
     #[error(transparent)]
     Other(#[from] ApiError),
@@ -62,6 +64,7 @@ impl ObjectError {
                 ObjectFault::KeyMismatch
             }
             Self::RowCount { .. }
+            | Self::OtherSources(_)
             | Self::Open(OpenError::Inconsistent(_))
             | Self::Decode(DecodeError::RowCount { .. }) => ObjectFault::Inconsistent,
             Self::Open(_) | Self::Decode(_) | Self::Adapt(_) => ObjectFault::Malformed,
@@ -136,6 +139,7 @@ impl OpenObject {
         Counters::add(&wanted.counters.objects_opened, 1);
         Counters::add(&wanted.counters.bytes_decrypted, footer.bytes_decrypted());
 
+        footer.check_sources(manifest)?;
         let claimed = (0..footer.row_groups())
             .map(|group| footer.claimed_rows(group))
             .fold(0, u64::saturating_add);

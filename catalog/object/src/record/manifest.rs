@@ -370,4 +370,4 @@ impl Signed<ObjectManifest> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

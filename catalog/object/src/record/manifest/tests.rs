@@ -29,7 +29,7 @@ fn statistics(field_id: i32) -> ColumnStats {
 }
 
 /// A manifest of a kind that belongs to a table, with every field the kind must have.
-fn manifest(kind: ObjectKind) -> ObjectManifest {
+pub(crate) fn manifest_of(kind: ObjectKind) -> ObjectManifest {
     let deletes = matches!(kind, ObjectKind::Delete | ObjectKind::TombstoneSet);
     let sources = matches!(kind, ObjectKind::TombstoneSet | ObjectKind::Repack);
     let rows = matches!(kind, ObjectKind::Data | ObjectKind::Repack);
@@ -99,8 +99,8 @@ fn decode(bytes: &[u8]) -> Result<ObjectManifest, DecodeError> {
 /// reference and the rest: whichever is dropped, the manifest is refused. The time range alone depends on the table.
 #[test]
 fn every_field_that_is_dropped_is_missed() {
-    let whole = pairs(&to_vec(&manifest(ObjectKind::Data)));
-    assert_eq!(decode(&join(&whole)).unwrap(), manifest(ObjectKind::Data));
+    let whole = pairs(&to_vec(&manifest_of(ObjectKind::Data)));
+    assert_eq!(decode(&join(&whole)).unwrap(), manifest_of(ObjectKind::Data));
     let keys: Vec<u64> = whole.iter().map(|(key, _)| *key).collect();
     assert_eq!(
         keys,
@@ -122,7 +122,7 @@ fn the_row_filter_is_optional() {
     for row_id_filter in [None, Some(vec![1, 2, 3])] {
         let manifest = ObjectManifest {
             row_id_filter,
-            ..manifest(ObjectKind::Data)
+            ..manifest_of(ObjectKind::Data)
         };
         assert_eq!(decode(&to_vec(&manifest)).unwrap(), manifest);
     }
@@ -131,7 +131,7 @@ fn the_row_filter_is_optional() {
 /// SOP-126: there is no place for a domain, a KEK, an audience, a holder or a wrapped key. The 29 fields are all there are.
 #[test]
 fn unknown_fields_are_refused() {
-    let whole = pairs(&to_vec(&manifest(ObjectKind::Data)));
+    let whole = pairs(&to_vec(&manifest_of(ObjectKind::Data)));
     for key in [0, 30, 31, 64, 1_000] {
         let mut e = Encoder::new();
         e.uint(key).bytes(&[0x77; 32]);
@@ -170,13 +170,13 @@ fn unknown_fields_are_refused() {
         row_set_digest: _,
         table_id: _,
         adopts: _,
-    } = manifest(ObjectKind::Data);
+    } = manifest_of(ObjectKind::Data);
 }
 
 /// SOP-135: bounds of the whole, of statistics, of sources and of names, each at its border.
 #[test]
 fn sizes_are_bounded() {
-    let data = || manifest(ObjectKind::Data);
+    let data = || manifest_of(ObjectKind::Data);
     let with_statistics = |count| ObjectManifest {
         pruning_statistics: Some((0..count).map(statistics).collect()),
         ..data()
@@ -195,7 +195,7 @@ fn sizes_are_bounded() {
     };
     let with_sources = |count: usize| ObjectManifest {
         sources: Some(vec![leaf.clone(); count]),
-        ..manifest(ObjectKind::Repack)
+        ..manifest_of(ObjectKind::Repack)
     };
     assert_eq!(with_sources(MAX_SOURCES + 1).check(), Err(DecodeError::OutOfRange(24)));
     assert_eq!(with_sources(MAX_SOURCES).check(), Ok(()));
@@ -241,7 +241,7 @@ fn sizes_are_bounded() {
 fn only_a_repack_may_be_empty() {
     let empty = |kind| ObjectManifest {
         row_count: 0,
-        ..manifest(kind)
+        ..manifest_of(kind)
     };
     for kind in [ObjectKind::Data, ObjectKind::Delete, ObjectKind::TombstoneSet] {
         assert_eq!(
@@ -249,7 +249,7 @@ fn only_a_repack_may_be_empty() {
             Err(DecodeError::OutOfRange(11)),
             "{kind:?}"
         );
-        assert!(decode(&to_vec(&manifest(kind))).is_ok(), "{kind:?}");
+        assert!(decode(&to_vec(&manifest_of(kind))).is_ok(), "{kind:?}");
     }
     assert!(decode(&to_vec(&empty(ObjectKind::Repack))).is_ok());
 }
@@ -260,7 +260,7 @@ fn only_a_repack_may_be_empty() {
 fn data_supersedes_nothing() {
     let naming = |kind| ObjectManifest {
         supersedes: vec![StorageId::from_bytes([5; 32])],
-        ..manifest(kind)
+        ..manifest_of(kind)
     };
     for kind in [ObjectKind::Data, ObjectKind::Delete, ObjectKind::MutableFold] {
         assert_eq!(
@@ -277,7 +277,7 @@ fn data_supersedes_nothing() {
 /// SOP-140: a tagged COSE_Sign1 over the deterministic payload, which the producer's key verifies and no other.
 #[test]
 fn the_producers_key_signs() {
-    let body = manifest(ObjectKind::Data);
+    let body = manifest_of(ObjectKind::Data);
     let signed = Signed::sign(body.clone(), &key(1), &MESH);
     let envelope = CoseSign1::from_tagged_slice(signed.bytes()).unwrap();
     assert_eq!(envelope.payload.as_deref(), Some(&to_vec(&body)[..]));
@@ -304,7 +304,7 @@ fn the_producers_key_signs() {
 /// SOP-141: the hash is that of the bytes as they came, and decoding keeps those.
 #[test]
 fn the_hash_is_over_the_received_bytes() {
-    let signed = Signed::sign(manifest(ObjectKind::Data), &key(1), &MESH);
+    let signed = Signed::sign(manifest_of(ObjectKind::Data), &key(1), &MESH);
     let received = signed.bytes().to_vec();
     let verified = SignedIn::<ObjectManifest>::decode(&received)
         .unwrap()
@@ -318,7 +318,7 @@ fn the_hash_is_over_the_received_bytes() {
 /// another mesh, producer, kind, or object.
 #[test]
 fn the_signature_holds_in_its_context_only() {
-    let body = manifest(ObjectKind::Data);
+    let body = manifest_of(ObjectKind::Data);
     let signed = Signed::sign(body.clone(), &key(1), &MESH);
     let verify = |context: Vec<u8>| {
         SignedIn::<ObjectManifest>::decode(signed.bytes())
@@ -358,7 +358,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
         whole in any::<bool>(),
     ) {
-        let mut bytes = to_vec(&manifest(ObjectKind::Data));
+        let mut bytes = to_vec(&manifest_of(ObjectKind::Data));
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
