@@ -21,6 +21,7 @@ mod format;
 pub(crate) mod glob;
 mod infer;
 mod input;
+mod ipc;
 mod json;
 mod key_file;
 mod parse;

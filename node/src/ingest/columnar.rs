@@ -28,6 +28,7 @@ use super::{
     error::{IngestError, Place},
     format::Format,
     input::{Meter, RandomAccess, RandomReader, Slot, unreadable},
+    ipc,
     key_file::ParquetKey,
     rules::Checks,
     target::Target,
@@ -122,6 +123,7 @@ fn open(slot: &mut Slot, opener: &Opener, meter: &Meter) -> Result<Opened, Inges
             })
         })
     } else if edge(0)?.starts_with(b"ARROW1") {
+        ipc::check_file(&bytes).map_err(|problem| refused(name, format, problem))?;
         guarded(name, format, || {
             let reader = FileReader::try_new(BufReader::new(bytes.reader()), None)?;
             Ok::<_, ArrowError>(Opened {
@@ -130,6 +132,7 @@ fn open(slot: &mut Slot, opener: &Opener, meter: &Meter) -> Result<Opened, Inges
             })
         })
     } else {
+        ipc::check_stream(&bytes).map_err(|problem| refused(name, format, problem))?;
         guarded(name, format, || {
             let reader = StreamReader::try_new(BufReader::new(bytes.reader()), None)?;
             Ok::<_, ArrowError>(Opened {

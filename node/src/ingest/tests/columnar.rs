@@ -317,6 +317,29 @@ proptest! {
     }
 }
 
+/// Lengths that lead out of an Arrow file are refused before anybody makes room for them: a process that cannot have the room is
+/// ended, and with it the node.
+#[test]
+fn lengths_in_arrow_are_not_believed() {
+    let batch = sample(3);
+    for bytes in [
+        arrow_file(&batch, None),
+        arrow_file(&batch, Some(CompressionType::ZSTD)),
+        arrow_stream(&batch),
+    ] {
+        let read = |bytes: &[u8]| load(pipe(bytes, Some(Format::Arrow))?, &Options::default());
+        assert_eq!(read(&bytes).unwrap().1.num_rows(), 3);
+        // Lengths stand at multiples of four: one that no machine has room for, and one below zero.
+        for at in (0..bytes.len() - 8).step_by(4) {
+            for length in [1_i64 << 60, -1] {
+                let mut damaged = bytes.clone();
+                damaged[at..at + 8].copy_from_slice(&length.to_le_bytes());
+                let _ = read(&damaged);
+            }
+        }
+    }
+}
+
 /// Files of one command may give a column two number types; the table gets one that holds both.
 #[test]
 fn number_types_of_several_files_are_widened() {
