@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sovm_mesh::proto::invite::{History, InviteSecret, Ticket};
 use sovm_object::{
-    cbor::from_slice,
+    cbor::{Encoder, from_slice},
     entry::{EntryIn, EntryKind, VerifiedEntry, mesh_id_of},
     hlc::Hlc,
     id::{
@@ -15,8 +15,9 @@ use sovm_object::{
     padme::padme,
     record::{
         AccessRecord, ColumnChange, ColumnDef, ColumnStats, CommitRecord, DomainGenesis, HeadClaim, KekRecord,
-        KitRecord, MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind, ObjectManifest, OpKind, Profile,
-        RejoinOffer, Role, RootAnnouncement, TableClass, TableGenesis, TableOp, TimeRange, manifest::PartitionValues,
+        KitRecord, ManifestOutline, MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind, ObjectManifest,
+        OpKind, Profile, RejoinOffer, Role, RootAnnouncement, TableClass, TableGenesis, TableOp, TimeRange,
+        manifest::PartitionValues,
     },
     secret::{Dek, Kek, SiteKey},
     sign::{Body, Signed},
@@ -291,6 +292,13 @@ fn tables() -> Vec<(&'static str, VerifiedEntry)> {
         table_id: Some(TableId::from_bytes([1; 16])),
         adopts: None,
     };
+    let later = {
+        let mut e = Encoder::new();
+        e.map(7).uint(1).uint(2).uint(2).field(&mesh()).uint(3).uint(1);
+        e.uint(4).field(&manifest.storage_id).uint(8).field(&manifest.producer);
+        e.uint(10).field(&manifest.created_hlc).uint(99).text("later");
+        from_slice::<ManifestOutline>(&e.into_vec()).unwrap()
+    };
     let op = |change, seq| TableOp {
         mesh_id,
         table_id: TableId::from_bytes([1; 16]),
@@ -325,6 +333,7 @@ fn tables() -> Vec<(&'static str, VerifiedEntry)> {
         ("joined versions", signed(op(ColumnChange::Join, 14)).into()),
         ("table genesis", signed(table).into()),
         ("object manifest", signed(manifest).into()),
+        ("manifest of a later build", signed(later).into()),
     ]
 }
 
