@@ -1,0 +1,16 @@
+//! Editions and the Inventory: products, their immutable sealed editions, and the chain of versions that decides which edition is live.
+//!
+//! - [`doc`]: the documents as they are stored, decoded strictly where the format says so and leniently where it does not.
+//! - [`transition`]: what may happen to an edition, as pure functions from a version to the next one or a refusal that names the rule.
+//! - [`store`]: where documents lie: exclusive creation, conditional update, durability.
+//! - [`writer`] and [`reader`]: the protocol over a store.
+//! - [`fingerprint`]: fingerprints of tables, artefacts, structures and products.
+//! - [`structure`]: the SDMX structures an edition carries.
+
+pub mod doc;
+pub mod fingerprint;
+pub mod reader;
+pub mod store;
+pub mod structure;
+pub mod transition;
+pub mod writer;
