@@ -39,7 +39,7 @@ pub const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 #[async_trait]
 pub trait InventoryStore: fmt::Debug + Send + Sync + 'static {
     /// Reads a document, or `None` when there is none under that name.
-    async fn get(&self, path: &StorePath) -> Result<Option<Stored>, StoreError>;
+    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError>;
 
     /// Creates a document that must not exist yet.
     ///
@@ -66,7 +66,7 @@ pub trait InventoryStore: fmt::Debug + Send + Sync + 'static {
 
 /// A document's bytes and what identifies them for a conditional replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct Found {
     /// The document, exactly as it was written.
     pub bytes: Bytes,
     /// What to pass to [`InventoryStore::replace`].

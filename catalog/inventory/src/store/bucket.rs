@@ -10,7 +10,7 @@ use object_store::{
 };
 
 use super::{
-    Creation, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath, Stored, check_size,
+    Creation, Found, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath, check_size,
 };
 
 /// An Inventory in a bucket, under a prefix of it or at its root.
@@ -59,7 +59,7 @@ fn failed(action: &'static str, path: &StorePath, source: object_store::Error) -
 
 #[async_trait]
 impl InventoryStore for BucketStore {
-    async fn get(&self, path: &StorePath) -> Result<Option<Stored>, StoreError> {
+    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         let result = match self.bucket.get(&self.object(path)?).await {
             Ok(result) => result,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
@@ -73,7 +73,7 @@ impl InventoryStore for BucketStore {
             .map(Revision::new)
             .ok_or_else(|| StoreError::NoRevision { path: path.clone() })?;
         let bytes = result.bytes().await.map_err(|error| failed("reading", path, error))?;
-        Ok(Some(Stored { bytes, revision }))
+        Ok(Some(Found { bytes, revision }))
     }
 
     async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
@@ -176,7 +176,8 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
+    /// INV-245: a conditional put of a whole object is exclusive creation, complete before visible.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn a_bucket_conforms() {
         super::super::testing::conformance(|| async {
             Arc::new(BucketStore::new(Arc::new(InMemory::new()), None)) as Arc<dyn InventoryStore>

@@ -15,8 +15,8 @@ use bytes::Bytes;
 
 use self::temporary::{TemporaryFile, sweep};
 use super::{
-    Creation, DOCUMENT_BYTES_MAX, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath,
-    Stored, check_size,
+    Creation, DOCUMENT_BYTES_MAX, Found, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock,
+    StorePath, check_size,
 };
 
 mod temporary;
@@ -70,7 +70,7 @@ impl LocalStore {
         self.root.join(path.as_str())
     }
 
-    fn read(&self, path: &StorePath) -> Result<Option<Stored>, StoreError> {
+    fn read(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         let file_path = self.file(path);
         // Without NONBLOCK, opening a named pipe would wait for a writer that never comes.
         let opened = OpenOptions::new()
@@ -97,7 +97,7 @@ impl LocalStore {
             .read_to_end(&mut bytes)
             .map_err(|error| io_error("reading", &file_path, error))?;
         check_size(path, bytes.len() as u64)?;
-        Ok(Some(Stored {
+        Ok(Some(Found {
             revision: Revision::of_bytes(&bytes),
             bytes: bytes.into(),
         }))
@@ -243,7 +243,7 @@ impl LocalStore {
 
 #[async_trait]
 impl InventoryStore for LocalStore {
-    async fn get(&self, path: &StorePath) -> Result<Option<Stored>, StoreError> {
+    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         let path = path.clone();
         self.blocking(move |store| store.read(&path)).await
     }

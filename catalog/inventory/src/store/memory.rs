@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Creation, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath, Stored, check_size,
+    Creation, Found, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath, check_size,
 };
 
 /// Documents in memory. Clones share them.
@@ -33,9 +33,9 @@ impl MemoryStore {
 
 #[async_trait]
 impl InventoryStore for MemoryStore {
-    async fn get(&self, path: &StorePath) -> Result<Option<Stored>, StoreError> {
+    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         let found = self.documents().get(path).cloned();
-        Ok(found.map(|bytes| Stored {
+        Ok(found.map(|bytes| Found {
             revision: Revision::of_bytes(&bytes),
             bytes,
         }))
@@ -89,7 +89,8 @@ impl InventoryStore for MemoryStore {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    /// INV-148, INV-242, INV-441: exclusive creation has one winner among racing writers.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn memory_conforms() {
         super::super::testing::conformance(|| async { Arc::new(MemoryStore::new()) as Arc<dyn InventoryStore> }).await;
     }

@@ -71,7 +71,7 @@ fn child_process() {
 }
 
 /// INV-244: the sequence of temporary file, `fsync`, no-replace rename and `fsync` passes the conformance suite.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_directory_conforms() {
     let folders = std::sync::Mutex::new(Vec::new());
     testing::conformance(|| {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::store::{
-    Creation, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath, Stored,
+    Creation, Found, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath,
 };
 
 /// Where a [`FaultStore`] fails. Operations count from 0.
@@ -85,7 +85,7 @@ impl FaultStore {
 
 #[async_trait]
 impl InventoryStore for FaultStore {
-    async fn get(&self, path: &StorePath) -> Result<Option<Stored>, StoreError> {
+    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         self.run("reading", path.as_str(), self.inner.get(path)).await
     }
 
