@@ -25,6 +25,12 @@ use sovm_inventory::fingerprint::{
 #[derive(Deserialize)]
 struct Vectors {
     cases: Vec<Case>,
+    definition: Definition,
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    sql: String,
 }
 
 #[derive(Deserialize)]
@@ -77,10 +83,18 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fingerprints")
 }
 
-pub(crate) fn cases() -> BTreeMap<String, Case> {
+fn vectors() -> Vectors {
     let text = fs::read_to_string(directory().join("fingerprint_vectors.json")).unwrap();
-    let vectors: Vectors = serde_json::from_str(&text).unwrap();
-    let cases: BTreeMap<String, Case> = vectors
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The SQL that defines the fingerprint, with `<table>` where the table goes.
+pub(crate) fn definition() -> String {
+    vectors().definition.sql
+}
+
+pub(crate) fn cases() -> BTreeMap<String, Case> {
+    let cases: BTreeMap<String, Case> = vectors()
         .cases
         .into_iter()
         .map(|case| (case.name.clone(), case))
