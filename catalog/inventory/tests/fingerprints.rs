@@ -1,0 +1,8 @@
+//! Table fingerprints against the vectors of DuckDB, and against DuckDB itself where it is installed.
+
+#[path = "fingerprints/duckdb.rs"]
+mod duckdb;
+#[path = "fingerprints/refusals.rs"]
+mod refusals;
+#[path = "fingerprints/vectors.rs"]
+mod vectors;
