@@ -237,3 +237,5 @@ fn write_text(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::golden;

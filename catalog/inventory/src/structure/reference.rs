@@ -172,7 +172,7 @@ impl Targets {
 
 /// A reference that resolves nowhere it may.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: `{from}` refers to `{to}`, which {}", .rule(), .place())]
+#[error("{}: `{from}` refers to `{to}`, which {}", rule(.looked_in), place(.looked_in))]
 pub struct Unresolved {
     /// The artefact that refers.
     pub from: ArtefactUrn,
@@ -183,17 +183,15 @@ pub struct Unresolved {
     pub looked_in: Option<Vec<String>>,
 }
 
-impl Unresolved {
-    fn rule(&self) -> &'static str {
-        if self.looked_in.is_some() { "INV-239" } else { "INV-87" }
-    }
+fn rule(looked_in: &Option<Vec<String>>) -> &'static str {
+    if looked_in.is_some() { "INV-239" } else { "INV-87" }
+}
 
-    fn place(&self) -> String {
-        match self.looked_in.as_deref() {
-            None => "the edition doesn't hold".to_owned(),
-            Some([]) => "the edition doesn't hold, and there is no other structure edition".to_owned(),
-            Some(editions) => format!("neither the edition holds nor any of {}", editions.join(", ")),
-        }
+fn place(looked_in: &Option<Vec<String>>) -> String {
+    match looked_in.as_deref() {
+        None => "the edition doesn't hold".to_owned(),
+        Some([]) => "the edition doesn't hold, and there is no other structure edition".to_owned(),
+        Some(editions) => format!("neither the edition holds nor any of {}", editions.join(", ")),
     }
 }
 
