@@ -40,7 +40,7 @@ pub struct EntryChange {
     pub edition_id: EditionId,
     /// What the base version held.
     pub from: Option<EntryStatus>,
-    /// What this version holds; none when it drops the edition's tombstone.
+    /// What this version holds; none when it drops the edition's tombstone, or, in a correction, its entry.
     pub to: Option<EntryStatus>,
     /// INV-179: the new entry, present exactly when `to` is a state.
     pub entry: Option<ListedEntry>,
@@ -192,10 +192,16 @@ impl EntryChange {
     fn check(&self) -> Result<(), Refused> {
         let state = self.to.and_then(EntryStatus::state);
         match (state, &self.entry) {
-            (None, None) if self.to.is_none() && self.from != Some(EntryStatus::Tombstone) => {
-                let from = self.from.map_or_else(|| "null".to_owned(), |from| from.to_string());
-                let problem = disagree("from", from, "what a to of null drops", EntryStatus::Tombstone);
-                return Err(Refused::by(178, problem));
+            // A correction may leave out an edition its base version recorded, so a state may go to null as a tombstone may.
+            (None, None) if self.from.is_none() && self.to.is_none() => {
+                let because = "neither version has the edition".to_owned();
+                return Err(Refused::by(
+                    178,
+                    Problem::PresentBut {
+                        field: "the item",
+                        because,
+                    },
+                ));
             }
             (None, None) => {}
             (Some(state), None) => {

@@ -145,6 +145,14 @@ pub enum Problem {
         /// Oldest major version read.
         supported: u32,
     },
+    /// A file was written by a newer engine than this build has.
+    #[error("version {found} is newer than {newest}, the newest this build opens")]
+    NewerVersion {
+        /// The version of the file.
+        found: String,
+        /// The newest version the build opens.
+        newest: String,
+    },
     /// A list is out of its order.
     #[error("not sorted: {second:?} follows {first:?}")]
     NotSorted {

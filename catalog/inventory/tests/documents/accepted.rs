@@ -7,8 +7,8 @@ use sovm_inventory::doc::{
 
 use super::support::{
     CATALOG_1, CATALOG_2, CURRENT, E0, E3, HISTORY, HISTORY_OPT_IN, JOURNAL, LEAF, LEAF_STRUCTURE, MANIFEST,
-    MANIFEST_STRUCTURE, P, PENDING, ROOT_1, ROOT_41, ROOT_42, ROOT_FOREIGN, ROOT_WITHOUT_HISTORY, SEGMENT_EXPIRY,
-    SEGMENT_RESTORE, VECTORS, schema_accepts,
+    MANIFEST_STRUCTURE, P, PENDING, ROOT_1, ROOT_41, ROOT_42, ROOT_FOREIGN, ROOT_WITHOUT_HISTORY, SCHEMAS,
+    SEGMENT_EXPIRY, SEGMENT_RESTORE, VECTORS, schema_accepts,
 };
 
 fn same_bytes<T: Document + std::fmt::Debug + PartialEq>(text: &str) {
@@ -54,6 +54,26 @@ fn hashes_are_over_stored_bytes() {
     assert_eq!(foreign.sha256(), Sha256::of(ROOT_FOREIGN.as_bytes()));
     assert_eq!(foreign.bytes().as_ref(), ROOT_FOREIGN.as_bytes());
     assert_ne!(foreign.value().encode().unwrap(), ROOT_FOREIGN.as_bytes());
+}
+
+/// INV-129: the schemas in the repository are schemas of draft 2020-12, one for each document, and say so.
+#[test]
+fn schemas_are_schemas() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    let mut files = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap();
+        let schema: serde_json::Value = serde_json::from_slice(&std::fs::read(file.path()).unwrap()).unwrap();
+        assert!(jsonschema::draft202012::meta::is_valid(&schema), "{:?}", file.path());
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        assert!(
+            SCHEMAS.contains_key(file.file_name().to_str().unwrap()),
+            "{:?} is checked",
+            file.path()
+        );
+        files += 1;
+    }
+    assert_eq!(files, SCHEMAS.len());
 }
 
 /// INV-157, INV-191: a later minor version's unknown fields and event kind are read; an audit sees "other".

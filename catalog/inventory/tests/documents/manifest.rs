@@ -1,9 +1,12 @@
 //! Refusals of edition manifests.
 
-use sovm_inventory::doc::{Digests, Document, FileRoot, Manifest, Sha256, Stability, TableFingerprint, Tier, Urn};
+use sovm_inventory::doc::{
+    Digests, Document, Entry, FileRoot, Leaf, Manifest, ReadableVersions, Sha256, Stability, Stored, TableFingerprint,
+    Tier, Unverified, Urn,
+};
 
 use super::support::{
-    E2, E3, MANIFEST, MANIFEST_STRUCTURE, P,
+    E2, E3, LEAF, LEAF_STRUCTURE, MANIFEST, MANIFEST_STRUCTURE, P,
     Schema::{Refuses, Silent},
     accepted, edit, refused,
 };
@@ -489,4 +492,139 @@ fn urns_are_pinned() {
         let text = format!("urn:sdmx:org.sdmx.infomodel.codelist.Codelist=STC:CL({bad})");
         assert!(text.parse::<Urn>().is_err(), "{text}");
     }
+}
+
+fn build(schema: &str, forms: &[&str], storage: Option<&str>, spec: Option<&str>) -> ReadableVersions {
+    ReadableVersions {
+        schema_version: schema.parse().unwrap(),
+        canonical_forms: forms.iter().map(|form| form.parse().unwrap()).collect(),
+        duckdb_storage_version: storage.map(|text| text.parse().unwrap()),
+        ducklake_spec_version: spec.map(|text| text.parse().unwrap()),
+    }
+}
+
+/// INV-64, INV-65, INV-66: a newer storage version or lake spec is refused, naming both; the same and older ones open.
+#[test]
+fn newer_engine_files_are_refused() {
+    let manifest = Manifest::decode(MANIFEST.as_bytes()).unwrap();
+    let refusal = |storage, spec| {
+        manifest
+            .check_readable(&build("2.52", &["1"], storage, spec))
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(refusal(Some("v1.5.0+"), Some("1.1")), Ok(()));
+    assert_eq!(refusal(Some("v1.10.0+"), Some("1.1.0")), Ok(()));
+    let storage = "edition manifest at /duckdb_storage_version: version v1.5.0+ is newer than v1.4.9+, the newest this build opens (INV-65)";
+    assert_eq!(refusal(Some("v1.4.9+"), Some("1.1")), Err(storage.to_owned()));
+    let spec = "edition manifest at /ducklake_spec_version: version 1.1 is newer than 1.0, the newest this build opens (INV-66)";
+    assert_eq!(refusal(Some("v1.5.0+"), Some("1.0")), Err(spec.to_owned()));
+    let none = "edition manifest at /ducklake_spec_version: ducklake_spec_version is present, but this build opens no such file (INV-64)";
+    assert_eq!(refusal(Some("v1.5.0+"), None), Err(none.to_owned()));
+    let none = "edition manifest at /duckdb_storage_version: duckdb_storage_version is present, but this build opens no such file (INV-64)";
+    assert_eq!(refusal(None, Some("1.1")), Err(none.to_owned()));
+    let manifest: Manifest = accepted(MANIFEST, "v1.5.0+", "next");
+    let odd = "edition manifest at /duckdb_storage_version: expected a version that can be compared (numbers and points), found \"next\" (INV-64)";
+    let error = manifest
+        .check_readable(&build("2.52", &["1"], Some("v1.5.0+"), Some("1.1")))
+        .unwrap_err();
+    assert_eq!(error.to_string(), odd);
+}
+
+/// INV-67: the store schema is matched exactly, older or newer; INV-381: the canonical form is one the build knows.
+#[test]
+fn schema_and_canonical_form_are_known() {
+    let manifest = Manifest::decode(MANIFEST_STRUCTURE.as_bytes()).unwrap();
+    assert!(manifest.check_readable(&build("1", &["0", "1"], None, None)).is_ok());
+    for schema in ["2", "0", "1.0"] {
+        let message = format!(
+            "edition manifest at /schema_version: schema_version is 1, but the one this build reads is {schema} (INV-67)"
+        );
+        let error = manifest.check_readable(&build(schema, &["1"], None, None)).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+    let error = manifest
+        .check_readable(&build("1", &["2", "3"], None, None))
+        .unwrap_err();
+    let message =
+        "edition manifest at /canonical_form: canonical_form is 1, but what this build knows is 2, 3 (INV-381)";
+    assert_eq!(error.to_string(), message);
+}
+
+/// INV-170, INV-172, INV-174, INV-176, INV-188: what an entry says of its manifest is what the manifest says.
+#[test]
+fn an_entry_agrees_with_its_manifest() {
+    let manifest = Stored::<Manifest, Unverified>::decode(MANIFEST.as_bytes()).unwrap();
+    let hash = manifest.sha256();
+    let flow = "urn:sdmx:org.sdmx.infomodel.datastructure.Dataflow=STC:DF_14100287(1.0)";
+    let check = |leaf: &str| {
+        let leaf = Leaf::decode(leaf.as_bytes()).unwrap();
+        Manifest::check_entry(&manifest, &leaf.editions[1]).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(LEAF), Ok(()));
+    for (from, to, message) in [
+        (
+            hash.to_string(),
+            "0".repeat(64),
+            format!(
+                "manifest_sha256: manifest_sha256 is {}, but the manifest's is {hash} (INV-172)",
+                "0".repeat(64)
+            ),
+        ),
+        (
+            format!("\"previous\":\"{E2}\""),
+            "\"previous\":null".to_owned(),
+            format!("previous: previous is null, but the manifest's is {E2} (INV-170)"),
+        ),
+        (
+            "13131776".to_owned(),
+            "1".to_owned(),
+            "pull_bytes: pull_bytes is 1, but the manifest's is 13131776 (INV-188)".to_owned(),
+        ),
+        (
+            format!("\"{flow}\""),
+            String::new(),
+            format!("dataflows: dataflows is , but the manifest's is {flow} (INV-188)"),
+        ),
+    ] {
+        assert_eq!(
+            check(&edit(LEAF, &from, &to)),
+            Err(format!("Inventory leaf at /{message}"))
+        );
+    }
+    let later = LEAF.replace("\"schema_version\":\"2.52\"", "\"schema_version\":\"2.53\"");
+    let message = "Inventory leaf at /schema_version: schema_version is 2.53, but the manifest's is 2.52 (INV-170)";
+    assert_eq!(check(&later), Err(message.to_owned()));
+    // A field the writer did not fill says nothing, so nothing disagrees.
+    let bare = edit(
+        LEAF,
+        &format!(",\"dataflows\":[\"{flow}\"],\"pull_bytes\":13131776"),
+        "",
+    );
+    assert_eq!(check(&bare), Ok(()));
+}
+
+/// INV-174: filled artefacts are all of the manifest's records and no others.
+#[test]
+fn filled_artefacts_agree_with_the_manifest() {
+    let manifest = Stored::<Manifest, Unverified>::decode(MANIFEST_STRUCTURE.as_bytes()).unwrap();
+    let mut entry = Leaf::decode(LEAF_STRUCTURE.as_bytes()).unwrap().editions.remove(0);
+    entry.schema_version = "1".parse().unwrap();
+    assert!(Manifest::check_entry(&manifest, &entry).is_ok());
+    let urn: Urn = "urn:sdmx:org.sdmx.infomodel.codelist.Codelist=STC:CL_GEO(1.0.0)"
+        .parse()
+        .unwrap();
+    let (own, other) = (Sha256::of(b"clf"), Sha256::of(b"other"));
+    let refusal = |entry: &Entry| Manifest::check_entry(&manifest, entry).unwrap_err().to_string();
+    let at = format!("Inventory leaf at /artefacts/{urn}: the filled record is");
+    let artefacts = entry.artefacts.as_mut().unwrap();
+    artefacts.get_mut(&urn).unwrap().partial_of = Some(other);
+    assert_eq!(
+        refusal(&entry),
+        format!("{at} {own}, cut from {other}, but the manifest's is {own} (INV-174)")
+    );
+    entry.artefacts.as_mut().unwrap().clear();
+    assert_eq!(
+        refusal(&entry),
+        format!("{at} absent, but the manifest's is {own} (INV-174)")
+    );
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::{collection, option, prelude::*, sample::Index};
 use sovm_inventory::doc::{
-    ArtefactFingerprint, Catalog, CatalogId, ChangeItem, CleanText, Current, Document, EditionId, EditionState, Entry,
-    EntryChange, EntryStatus, Epoch, Event, EventKind, FormatVersion, History, Instant, Journal, JsonObject, Leaf,
-    LeafChange, LeafRef, Lifecycle, ListedEntry, Manifest, Pending, Producer, ProductId, ProductKind, Root,
-    RootHistory, RootRef, Routing, Segment, SegmentPath, Seq, Sha256, Stored, Tombstone, Urn,
+    ArtefactFingerprint, ArtefactRecord, Binding, Catalog, CatalogId, ChangeItem, CleanText, Current, Digests,
+    Document, EditionId, EditionState, EngineVersions, Entry, EntryChange, EntryStatus, Epoch, Event, EventKind,
+    FileEntry, FileRoot, FormatVersion, History, Instant, Journal, JsonObject, Leaf, LeafChange, LeafRef, Lifecycle,
+    ListedEntry, Manifest, Pending, Producer, ProductId, ProductKind, Root, RootHistory, RootRef, Routing, Segment,
+    SegmentHeader, SegmentKind, SegmentLine, SegmentPath, Seq, Sha256, Stored, TableFingerprint, Tier, Tombstone, Urn,
 };
 
 use super::support::{VECTORS, schema_accepts};
@@ -209,6 +210,55 @@ fn history() -> impl Strategy<Value = History> {
         })
 }
 
+prop_compose! {
+    fn file()(
+        path in "[a-z]{1,4}(/[a-zé]{1,4}){0,2}\\.(parquet|duckdb|bin)", size in 0..1_u64 << 53,
+        root in proptest::sample::select(FileRoot::ALL), tier in proptest::sample::select(Tier::ALL), hash in sha256(),
+        blake3 in option::of(any::<[u8; 32]>()), carried_from in option::of(edition()), extra in extra(),
+    ) -> FileEntry {
+        let digests = Digests::new(hash);
+        let digests = match blake3 {
+            Some(blake3) => digests.with("blake3", &blake3).unwrap(),
+            None => digests,
+        };
+        FileEntry { path: path.parse().unwrap(), size, root, tier, digests, carried_from, extra }
+    }
+}
+
+prop_compose! {
+    fn manifest()(
+        product_id in product(), edition_id in edition(), previous in option::of(edition()), created_at in instant(),
+        name in text(), mut files in collection::vec(file(), 0..4), versions in (text(), text()),
+        flows in collection::vec((urn(), 0..1_u64 << 50, sha256()), 0..3),
+        artefacts in collection::btree_map(urn(), (sha256(), option::of(sha256())), 0..4),
+        content_fingerprint in option::of(sha256()), extra in extra(),
+    ) -> Manifest {
+        files.sort_by(|a, b| (a.root, &a.path).cmp(&(b.root, &b.path)));
+        files.dedup_by(|a, b| (a.root, &a.path) == (b.root, &b.path));
+        let duckdb = files.iter().any(|file| file.path.as_str().ends_with(".duckdb"));
+        let (version, storage) = versions;
+        Manifest {
+            format_version: FormatVersion::MANIFEST, product_id, edition_id,
+            previous: previous.filter(|previous| *previous != edition_id), created_at,
+            producer: Producer { name: name.clone(), version: name.clone() }, schema_version: name.clone(),
+            engine: EngineVersions {
+                duckdb_version: duckdb.then_some(version),
+                duckdb_storage_version: duckdb.then_some(storage),
+                ..EngineVersions::default()
+            },
+            files,
+            bindings: flows.into_iter().map(|(dataflow, rows, structure_fingerprint)| Binding {
+                structural_version: dataflow.clone(), dataflow, observations: rows,
+                fingerprint: TableFingerprint { sum: u128::from(rows), rows }, structure_fingerprint,
+            }).collect(),
+            artefacts: artefacts.into_iter().map(|(urn, (fingerprint, partial_of))| {
+                ArtefactRecord { urn, fingerprint, partial_of }
+            }).collect(),
+            canonical_form: name, content_fingerprint, producer_fields: extra.clone(), extensions: JsonObject::new(), extra,
+        }
+    }
+}
+
 fn round_trip<T: Document + PartialEq + std::fmt::Debug>(value: &T) -> Result<(), TestCaseError> {
     let bytes = value.encode().map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert_eq!(
@@ -256,11 +306,45 @@ proptest! {
         prop_assert_eq!(again.map_err(|error| TestCaseError::fail(error.to_string()))?, stored);
     }
 
-    /// INV-289: the line of a root records it, and fits its schema with it.
+    /// INV-35, INV-45, INV-49, INV-51, INV-52, INV-56, INV-184: manifests.
+    #[test]
+    fn manifests_survive(manifest in manifest()) {
+        round_trip(&manifest)?;
+        let stored = Stored::encode(manifest).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let routing = stored.routing();
+        prop_assert!(routing.dataflows.windows(2).all(|pair| pair[0] < pair[1]));
+        prop_assert_eq!(stored.artefact_fingerprints().len(), stored.artefacts.len());
+    }
+
+    /// INV-284, INV-286, INV-287, INV-289: segments, made of the lines of roots.
+    #[test]
+    fn segments_survive(
+        roots in collection::vec(root(), 1..4), unread in option::of(1_000_000..2_000_000_u64), catalog_id in catalog_id(),
+        restore_epoch in epoch(), previous_segment in option::of((segment_path(), sha256())), expired_at in instant(),
+        actor in text(), extra in extra(),
+    ) {
+        let mut lines = Vec::new();
+        for root in roots {
+            let root = Root { restore_epoch, ..root };
+            let stored = Stored::encode(root).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            lines.push(SegmentLine::of(&stored).map_err(|error| TestCaseError::fail(error.to_string()))?);
+        }
+        lines.sort_by_key(|line| line.seq);
+        lines.dedup_by_key(|line| line.seq);
+        let unread: Vec<Seq> = unread.and_then(Seq::new).into_iter().collect();
+        let header = SegmentHeader {
+            format_version: FormatVersion::SEGMENT, catalog_id, kind: SegmentKind::Restore, restore_epoch, previous_segment,
+            expired_at, actor, roots: lines.iter().map(|line| line.seq).chain(unread.clone()).collect(), leaves: Vec::new(),
+            unread, extra,
+        };
+        round_trip(&Segment { header, lines })?;
+    }
+
+    /// INV-289: the line of a root records it, and keeps its fields.
     #[test]
     fn lines_survive(root in root()) {
         let stored = Stored::encode(root).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let line = sovm_inventory::doc::SegmentLine::of(&stored).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let line = SegmentLine::of(&stored).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert!(line.records(&stored));
         prop_assert_eq!(line.seq, stored.seq);
         prop_assert_eq!(&line.history, &stored.history);

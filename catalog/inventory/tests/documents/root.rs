@@ -400,14 +400,12 @@ fn statuses() {
     refused::<Root>(ROOT_42, entry, "\"to\":\"live\"", Refuses, missing);
 }
 
-/// INV-178, INV-182: only a tombstone is dropped to null, and then it is gone; one that is written stands in `retired`.
+/// INV-178, INV-182: a dropped tombstone is gone from `retired`, and one that is written stands in it.
 #[test]
 fn tombstones_of_change_items_agree_with_retired() {
     let entry = "\"from\":\"tombstone\",\"to\":null";
     let base = "Inventory root at /changes/1/entries/0:";
-    let message = format!("{base} from is live, but what a to of null drops is tombstone (INV-178)");
-    refused::<Root>(ROOT_42, entry, "\"from\":\"live\",\"to\":null", Refuses, &message);
-    let message = format!("{base} from is null, but what a to of null drops is tombstone (INV-178)");
+    let message = format!("{base} the item is present, but neither version has the edition (INV-178)");
     refused::<Root>(ROOT_42, entry, "\"from\":null,\"to\":null", Refuses, &message);
     let message = format!("{base} a tombstone in retired is absent, but edition {E1} goes to tombstone (INV-178)");
     refused::<Root>(ROOT_42, entry, "\"from\":null,\"to\":\"tombstone\"", Silent, &message);
@@ -485,6 +483,24 @@ fn a_change_list_repeats_seven_fields_only() {
         refused::<Root>(ROOT_1, "\"release_at\":null", &to, Refuses, &message);
     }
     accepted::<Root>(ROOT_1, "\"release_at\":null", "\"release_at\":null,\"later\":1");
+}
+
+/// INV-165, INV-178: a correction may leave out an edition its base version recorded.
+#[test]
+fn a_correction_may_drop_an_entry() {
+    let entry = format!(r#"{{"edition_id":"{E1}","from":"withdrawn","to":"tombstone"}}"#);
+    let root: Root = accepted(
+        &edit(
+            ROOT_41,
+            &format!(
+                ",{{\"product_id\":\"zz-removed\",\"edition_id\":\"{E1}\",\"retired_at\":\"2026-10-01T00:00:00Z\"}}"
+            ),
+            "",
+        ),
+        &entry,
+        &entry.replace("\"tombstone\"", "null"),
+    );
+    assert_eq!(root.history.unwrap().changes[1].entries[0].to, None);
 }
 
 /// INV-180: an entry that changed and kept its state goes from a state to the same state.
