@@ -21,6 +21,9 @@
 //! documents a writer rewrites, unknown event kinds are read as [`EventKind::Other`]. A newer major version is refused
 //! (INV-191, INV-192).
 //!
+//! The JSON Schemas of the documents lie in `schemas/` of this crate. A schema says what a schema can: sort orders, hashes and
+//! what ties two fields together are checked here alone.
+//!
 //! Two things are stricter than a common JSON library: a key that stands twice in one object is refused, because two readers
 //! could disagree about such a document; and a whole number is digits only, so `1.0` and `1e0` are no sequence number.
 
@@ -29,6 +32,7 @@ mod change;
 mod current;
 mod error;
 mod fields;
+mod file;
 mod history;
 mod id;
 mod instant;
@@ -37,6 +41,8 @@ mod json;
 pub mod layout;
 mod leaf;
 mod manifest;
+mod readable;
+mod record;
 mod root;
 mod segment;
 mod stored;
@@ -48,16 +54,16 @@ pub use self::{
     change::{ChangeItem, EntryChange, EntryStatus, LeafChange, ListedEntry},
     current::{Current, RootRef},
     error::{DocError, DocKind, Problem},
+    file::{DigestAlgorithm, Digests, FileEntry, FilePath, FileRoot, Tier},
     history::History,
     id::{CatalogId, CleanText, EditionId, Epoch, IdError, ProductId, Seq, Sha256},
     instant::Instant,
     journal::{Journal, Pending},
     json::{Json, JsonObject, Number},
     leaf::{ArtefactFingerprint, EditionState, Entry, Leaf, Lifecycle, ProductKind, Routing},
-    manifest::{
-        ArtefactRecord, Binding, DigestAlgorithm, Digests, EngineVersions, FileEntry, FilePath, FileRoot, Manifest,
-        Stability, TableFingerprint, Tier,
-    },
+    manifest::{EngineVersions, Manifest},
+    readable::ReadableVersions,
+    record::{ArtefactRecord, Binding, Stability, TableFingerprint},
     root::{Event, EventKind, LeafRef, Producer, Root, RootHistory, Tombstone},
     segment::{Segment, SegmentHeader, SegmentKind, SegmentLine, SegmentPath},
     stored::{Document, Stored, Unverified, Verified},

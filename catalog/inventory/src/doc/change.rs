@@ -40,7 +40,7 @@ pub struct EntryChange {
     pub edition_id: EditionId,
     /// What the base version held.
     pub from: Option<EntryStatus>,
-    /// What this version holds; none when it drops the edition's tombstone.
+    /// What this version holds; none when it drops the edition's tombstone, or, in a correction, its entry.
     pub to: Option<EntryStatus>,
     /// INV-179: the new entry, present exactly when `to` is a state.
     pub entry: Option<ListedEntry>,
@@ -166,8 +166,8 @@ fn write_status(status: Option<EntryStatus>) -> Json {
 }
 
 impl EntryChange {
-    fn read(json: Json, rule: u16) -> Result<Self, Refused> {
-        let mut fields = Fields::of(json, rule)?;
+    fn read(json: Json, _: u16) -> Result<Self, Refused> {
+        let mut fields = Fields::of(json, 178)?;
         Ok(Self {
             edition_id: fields.required("edition_id", text)?,
             from: fields.required("from", nullable(read_status))?,
@@ -192,8 +192,9 @@ impl EntryChange {
     fn check(&self) -> Result<(), Refused> {
         let state = self.to.and_then(EntryStatus::state);
         match (state, &self.entry) {
+            // A correction may leave out an edition its base version recorded, so a state may go to null as a tombstone may.
             (None, None) if self.from.is_none() && self.to.is_none() => {
-                let because = "an item whose from and to are both null says nothing".to_owned();
+                let because = "neither version has the edition".to_owned();
                 return Err(Refused::by(
                     178,
                     Problem::PresentBut {
@@ -242,8 +243,8 @@ impl EntryChange {
 }
 
 impl ChangeItem {
-    fn read(json: Json, rule: u16) -> Result<Self, Refused> {
-        let mut fields = Fields::of(json, rule)?;
+    fn read(json: Json, _: u16) -> Result<Self, Refused> {
+        let mut fields = Fields::of(json, 177)?;
         Ok(Self {
             product_id: fields.required("product_id", text)?,
             leaf_sha256: fields.required("leaf_sha256", |json, rule| {
