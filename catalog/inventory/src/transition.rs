@@ -50,7 +50,7 @@ pub use self::{
     operation::{Operation, ReleaseWhen, Rollback, RollbackRequest, resolve_withdraw},
     prune::{Prune, check_expunge, directory_is_deletable, prune},
     records::{Manifests, MeasuredFile, ProductProfile, SealedEdition, VerifiedEdition},
-    recovery::{RebuildRefused, RepairRefused, SeenVersion, is_unrecorded, may_repair, rebuild},
+    recovery::{RebuildRefused, RepairRefused, SeenVersion, may_repair, rebuild},
     references::{ReferringEdition, StoredReferences, check_references},
     refusal::{EditionKey, Refusal, Verb},
     retention::{Retention, RetentionRefused, RetentionSettings, RetentionViolation},
