@@ -141,7 +141,7 @@ impl<'a> Draft<'a> {
             previous,
             schema_version: &schema_version,
         };
-        let replaced = fast_forward(self.leaf(&edition.product_id), &candidate, |key| self.status(key))?;
+        let replaced = self.fast_forward(&candidate)?;
         self.final_unchanged(edition, previous)?;
         self.unchanged(&[edition])?;
         self.supersede(&edition.product_id, replaced)?;
@@ -167,7 +167,7 @@ impl<'a> Draft<'a> {
             previous: base,
             schema_version: &schema_version,
         };
-        fast_forward(self.leaf(&by.product_id), &candidate, |key| self.status(key))?;
+        self.fast_forward(&candidate)?;
         let waiting = |entry: &&Entry| {
             entry.state == EditionState::Embargoed
                 && entry.previous == base
@@ -381,7 +381,7 @@ impl<'a> Draft<'a> {
             previous,
             schema_version,
         };
-        let replaced = fast_forward(leaf, &candidate, |key| self.status(key))?;
+        let replaced = self.fast_forward(&candidate)?;
         if let (Some(leaf), ProductProfile { lifecycle, .. }) = (leaf, sealed.profile)
             && leaf.lifecycle != lifecycle
         {
@@ -400,6 +400,12 @@ impl<'a> Draft<'a> {
             self.unchanged(&[&EditionKey::new(edition.product_id, replaced)])?;
         }
         Ok(replaced)
+    }
+
+    fn fast_forward(&self, candidate: &Candidate<'_>) -> Result<Option<EditionId>, Refusal> {
+        let product_id = &candidate.edition.product_id;
+        let base = self.base.leaves.get(product_id).map(|leaf| leaf.value());
+        fast_forward(self.leaf(product_id), base, candidate, |key| self.status(key))
     }
 
     fn check_profile(&self, sealed: &SealedEdition) -> Result<(), Refusal> {
