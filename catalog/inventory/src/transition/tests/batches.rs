@@ -17,13 +17,21 @@ fn release(world: &World) -> BatchReport {
 }
 
 fn refused(report: &BatchReport) -> Vec<(EditionKey, u16)> {
-    report.refused.iter().map(|(edition, refusal)| (edition.clone(), refusal.rule())).collect()
+    report
+        .refused
+        .iter()
+        .map(|(edition, refusal)| (edition.clone(), refusal.rule()))
+        .collect()
 }
 
 fn pending(edition: &Edition, release_at: Option<Instant>) -> PendingEdition {
     PendingEdition {
         product_id: edition.key.product_id.clone(),
-        pending: Pending { edition_id: edition.key.edition_id, release_at, extra: JsonObject::new() },
+        pending: Pending {
+            edition_id: edition.key.edition_id,
+            release_at,
+            extra: JsonObject::new(),
+        },
         manifest: edition.manifest(),
         profile: edition.profile(),
     }
@@ -69,7 +77,10 @@ fn a_refused_edition_does_not_fail_the_batch() {
     assert_eq!(report.done, [key("b", 4)]);
     assert_eq!(refused(&report), [(key("a", 2), 205)]);
     let text = report.refused[0].1.to_string();
-    assert!(text.contains(&id(1).to_string()) && text.contains(&id(3).to_string()), "both editions are named: {text}");
+    assert!(
+        text.contains(&id(1).to_string()) && text.contains(&id(3).to_string()),
+        "both editions are named: {text}"
+    );
 }
 
 /// INV-209: with nothing due there is no version, and neither is there when everything is refused.
@@ -128,7 +139,10 @@ fn an_edition_is_tried_again_when_its_obstacle_stays_behind() {
     assert_eq!(report.done, [key("a", 4)]);
     assert_eq!(refused(&report), [(key("s", 3), 236)]);
     let next = report.transition.expect("one went").next;
-    assert_eq!(next.entry(&key("s", 3)).map(|entry| entry.state), Some(EditionState::Embargoed));
+    assert_eq!(
+        next.entry(&key("s", 3)).map(|entry| entry.state),
+        Some(EditionState::Embargoed)
+    );
 }
 
 /// INV-405: two due editions of a product on one base are both refused; one released by name goes.
@@ -161,10 +175,17 @@ fn an_interrupted_release_starts_again() {
     let mut world = World::new(true);
     world.embargoed(&data("a", 1), past());
     let first = release(&world);
-    assert_eq!(world.state("a", 1), Some(EditionState::Embargoed), "nothing is visible before the version is written");
+    assert_eq!(
+        world.state("a", 1),
+        Some(EditionState::Embargoed),
+        "nothing is visible before the version is written"
+    );
     let second = release(&world);
     assert_eq!(first.done, second.done);
-    assert_eq!(first.transition.map(|t| t.changes), second.transition.map(|t| t.changes));
+    assert_eq!(
+        first.transition.map(|t| t.changes),
+        second.transition.map(|t| t.changes)
+    );
 }
 
 /// INV-241: records that are missing stop the batch, since nobody can be blamed for them.
@@ -177,7 +198,10 @@ fn a_batch_without_the_records_it_needs_is_an_error() {
     world.manifests = Default::default();
     world.seal(&data("a", 1).full("DSD", "dsd"));
     let report = release(&world);
-    assert_eq!((report.done.as_slice(), refused(&report)), ([key("a", 1)].as_slice(), vec![(edition, 241)]));
+    assert_eq!(
+        (report.done.as_slice(), refused(&report)),
+        ([key("a", 1)].as_slice(), vec![(edition, 241)])
+    );
 }
 
 /// INV-160, INV-404: a fold records registrations as embargoed, with their release times, as a seal.
@@ -186,7 +210,10 @@ fn a_fold_records_registrations_as_embargoed() {
     let mut world = World::new(true);
     let report = fold_all(&mut world, &[&data("a", 1), &data("b", 2)]);
     assert_eq!(report.done, [key("a", 1), key("b", 2)]);
-    assert_eq!(report.transition.map(|transition| transition.kind), Some(EventKind::Seal));
+    assert_eq!(
+        report.transition.map(|transition| transition.kind),
+        Some(EventKind::Seal)
+    );
     let entry = world.version.entry(&key("a", 1)).expect("it was folded");
     assert_eq!((entry.state, entry.release_at), (EditionState::Embargoed, past()));
 }
@@ -215,9 +242,16 @@ fn two_registrations_on_one_base_are_both_refused() {
     let report = fold_all(&mut world, &[&first, &second, &other]);
     assert_eq!(report.done, [key("b", 4)]);
     assert_eq!(refused(&report), [(key("a", 2), 405), (key("a", 3), 405)]);
-    assert!(report.refused[0].1.to_string().contains(&id(3).to_string()), "the other one is named");
+    assert!(
+        report.refused[0].1.to_string().contains(&id(3).to_string()),
+        "the other one is named"
+    );
     assert_eq!(fold_all(&mut world, &[&first]).done, [key("a", 2)]);
-    assert_eq!(fold_all(&mut world, &[&second]).done, [key("a", 3)], "a recorded one is superseded by supersede-pending");
+    assert_eq!(
+        fold_all(&mut world, &[&second]).done,
+        [key("a", 3)],
+        "a recorded one is superseded by supersede-pending"
+    );
 }
 
 /// INV-406: a registration older than the tombstone window is refused, to the millisecond of its id.
@@ -228,11 +262,21 @@ fn an_old_registration_is_refused() {
     let edge = world.now.plus(-window);
     let old = EditionId::at(edge.plus(TimeDelta::milliseconds(-1)), [1; 10]);
     let young = EditionId::at(edge, [1; 10]);
-    let old = Edition { key: EditionKey::new(product("a"), old), ..data("a", 1) };
-    let young = Edition { key: EditionKey::new(product("b"), young), ..data("b", 1) };
+    let old = Edition {
+        key: EditionKey::new(product("a"), old),
+        ..data("a", 1)
+    };
+    let young = Edition {
+        key: EditionKey::new(product("b"), young),
+        ..data("b", 1)
+    };
     let report = fold_all(&mut world, &[&old, &young]);
     assert_eq!(report.done, [young.key]);
-    assert!(matches!(report.refused[..], [(_, Refusal::OlderThanTombstones { .. })]), "{:?}", report.refused);
+    assert!(
+        matches!(report.refused[..], [(_, Refusal::OlderThanTombstones { .. })]),
+        "{:?}",
+        report.refused
+    );
     assert_eq!(report.refused[0].1.rule(), 406);
 }
 
@@ -256,10 +300,18 @@ fn a_fold_refuses_what_a_registration_would() {
     let fork = data("a", 2);
     let dangling = data("b", 3).on(9);
     let homeless = data("c", 4).partial("GEO", "geo-1");
-    let unknown_form = Edition { form: "9", ..data("d", 5) };
+    let unknown_form = Edition {
+        form: "9",
+        ..data("d", 5)
+    };
     let fine = data("e", 6);
     let report = fold_all(&mut world, &[&fork, &dangling, &homeless, &unknown_form, &fine]);
     assert_eq!(report.done, [key("e", 6)]);
-    let expected = [(key("a", 2), 205), (key("b", 3), 235), (key("c", 4), 222), (key("d", 5), 217)];
+    let expected = [
+        (key("a", 2), 205),
+        (key("b", 3), 235),
+        (key("c", 4), 222),
+        (key("d", 5), 217),
+    ];
     assert_eq!(refused(&report), expected);
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::fixture::{World, data, days, id, key, leaf, product, start, tombstone, version};
 use crate::{
     doc::{
-        ChangeItem, EditionState, EntryStatus, Epoch, Event, EventKind, FormatVersion, JsonObject, LeafRef, Producer, Root,
-        RootHistory, Seq, Sha256,
+        ChangeItem, EditionState, EntryStatus, Epoch, Event, EventKind, FormatVersion, JsonObject, LeafRef, Producer,
+        Root, RootHistory, Seq, Sha256,
     },
     transition::{
         EditionKey, Operation, ReleaseWhen, ReplayError, Standing, Standings, VerifiedEdition, Version, VersionError,
@@ -17,8 +17,15 @@ use crate::{
 type Step = (u8, Option<EntryStatus>, Option<EntryStatus>);
 
 fn steps(item: &ChangeItem) -> Vec<Step> {
-    let number = |edition| (0..=u8::MAX).find(|n| id(*n) == edition).expect("the edition is one of the test's");
-    item.entries.iter().map(|entry| (number(entry.edition_id), entry.from, entry.to)).collect()
+    let number = |edition| {
+        (0..=u8::MAX)
+            .find(|n| id(*n) == edition)
+            .expect("the edition is one of the test's")
+    };
+    item.entries
+        .iter()
+        .map(|entry| (number(entry.edition_id), entry.from, entry.to))
+        .collect()
 }
 
 const EMBARGOED: Option<EntryStatus> = Some(EntryStatus::State(EditionState::Embargoed));
@@ -34,12 +41,21 @@ fn a_release_lists_both_editions() {
     world.embargoed(&data("p", 2).on(1), None);
     world.live(&data("q", 3));
     let base = world.version.clone();
-    let transition = world.apply(&[Operation::Release { edition: key("p", 2), when: ReleaseWhen::Explicit }]);
+    let transition = world.apply(&[Operation::Release {
+        edition: key("p", 2),
+        when: ReleaseWhen::Explicit,
+    }]);
     assert_eq!(transition.changes.len(), 1, "product q did not change");
     let item = &transition.changes[0];
     assert_eq!(item.product_id, product("p"));
-    assert_eq!(item.leaf_sha256.from, base.leaf(&product("p")).map(|leaf| leaf.sha256()));
-    assert_eq!(item.leaf_sha256.to, world.version.leaf(&product("p")).map(|leaf| leaf.sha256()));
+    assert_eq!(
+        item.leaf_sha256.from,
+        base.leaf(&product("p")).map(|leaf| leaf.sha256())
+    );
+    assert_eq!(
+        item.leaf_sha256.to,
+        world.version.leaf(&product("p")).map(|leaf| leaf.sha256())
+    );
     assert_eq!(steps(item), [(1, LIVE, SUPERSEDED), (2, EMBARGOED, LIVE)]);
     for entry in &item.entries {
         let edition = EditionKey::new(product("p"), entry.edition_id);
@@ -63,9 +79,18 @@ fn a_reschedule_is_listed_with_equal_ends() {
     let mut world = World::new(true);
     world.embargoed(&data("p", 1), None);
     let release_at = Some(start().plus(days(9)));
-    let transition = world.apply(&[Operation::Reschedule { edition: key("p", 1), release_at }]);
+    let transition = world.apply(&[Operation::Reschedule {
+        edition: key("p", 1),
+        release_at,
+    }]);
     assert_eq!(steps(&transition.changes[0]), [(1, EMBARGOED, EMBARGOED)]);
-    assert_eq!(transition.changes[0].entries[0].entry.as_ref().and_then(|entry| entry.release_at), release_at);
+    assert_eq!(
+        transition.changes[0].entries[0]
+            .entry
+            .as_ref()
+            .and_then(|entry| entry.release_at),
+        release_at
+    );
 }
 
 /// INV-181: a retirement ends in a tombstone without an entry, a reinstatement goes from it to superseded.
@@ -76,7 +101,9 @@ fn a_retirement_and_a_reinstatement_are_listed_by_tombstone() {
     world.live(&edition);
     world.live(&data("p", 2).on(1));
     world.now = start().plus(days(200));
-    let retired = world.apply(&[Operation::Retire { edition: edition.key.clone() }]);
+    let retired = world.apply(&[Operation::Retire {
+        edition: edition.key.clone(),
+    }]);
     assert_eq!(steps(&retired.changes[0]), [(1, SUPERSEDED, TOMBSTONE)]);
     assert_eq!(retired.changes[0].entries[0].entry, None);
     let verified = VerifiedEdition::compare(edition.sealed(), &BTreeMap::new()).expect("it lists no file");
@@ -88,7 +115,12 @@ fn a_retirement_and_a_reinstatement_are_listed_by_tombstone() {
 #[test]
 fn a_dropped_tombstone_is_listed() {
     let edition = data("p", 1);
-    let leaves = || vec![leaf(&edition, vec![edition.entry(EditionState::Live, start().plus(-days(2)), None)])];
+    let leaves = || {
+        vec![leaf(
+            &edition,
+            vec![edition.entry(EditionState::Live, start().plus(-days(2)), None)],
+        )]
+    };
     let base = version(3, false, leaves(), vec![tombstone(&key("p", 2))]);
     let next = version(4, false, leaves(), vec![]);
     let changes = change_list(&base, &next);
@@ -150,7 +182,9 @@ fn a_list_that_does_not_fit_is_refused() {
     let mut twice = base.clone();
     twice.apply(&transition.changes).expect("it fits once");
     assert!(twice.apply(&transition.changes).is_err(), "and not twice");
-    assert!(matches!(twice.get(&key("p", 1)), Some(Standing::Recorded(entry)) if entry.state == EditionState::Withdrawn));
+    assert!(
+        matches!(twice.get(&key("p", 1)), Some(Standing::Recorded(entry)) if entry.state == EditionState::Withdrawn)
+    );
 }
 
 /// INV-154, INV-181: a root whose leaf is missing, or of another product, or records what it retired, is no version.
@@ -166,22 +200,46 @@ fn roots_and_leaves_that_do_not_belong_together_are_refused() {
         previous_inventory: None,
         restore_epoch: Epoch::FIRST,
         created_at: start(),
-        producer: Producer { name: clean("sovm"), version: clean("0") },
+        producer: Producer {
+            name: clean("sovm"),
+            version: clean("0"),
+        },
         embargo: false,
-        products: BTreeMap::from([(product(name), LeafRef { leaf_sha256: leaf.sha256() })]),
+        products: BTreeMap::from([(
+            product(name),
+            LeafRef {
+                leaf_sha256: leaf.sha256(),
+            },
+        )]),
         retired,
-        event: Event { actor: clean("test"), reason: String::new(), kind: EventKind::Seal },
+        event: Event {
+            actor: clean("test"),
+            reason: String::new(),
+            kind: EventKind::Seal,
+        },
         extensions: JsonObject::new(),
-        history: Some(RootHistory { previous_root_sha256: None, changes: Vec::new() }),
+        history: Some(RootHistory {
+            previous_root_sha256: None,
+            changes: Vec::new(),
+        }),
         extra: JsonObject::new(),
     };
     let of = |root: Root, given: Option<_>| Version::of(&root, |_| given.clone()).map(|_| ());
     assert_eq!(of(root("p", vec![]), Some(leaf.clone())), Ok(()));
-    assert!(matches!(of(root("p", vec![]), None), Err(VersionError::LeafMissing { .. })));
+    assert!(matches!(
+        of(root("p", vec![]), None),
+        Err(VersionError::LeafMissing { .. })
+    ));
     world.live(&data("q", 2));
     let other = world.version.leaf(&product("q")).cloned();
-    assert!(matches!(of(root("p", vec![]), other), Err(VersionError::LeafMissing { .. })));
-    assert!(matches!(of(root("q", vec![]), Some(leaf.clone())), Err(VersionError::OtherProduct { .. })));
+    assert!(matches!(
+        of(root("p", vec![]), other),
+        Err(VersionError::LeafMissing { .. })
+    ));
+    assert!(matches!(
+        of(root("q", vec![]), Some(leaf.clone())),
+        Err(VersionError::OtherProduct { .. })
+    ));
     let both = of(root("p", vec![tombstone(&key("p", 1))]), Some(leaf.clone()));
     assert!(matches!(both, Err(VersionError::RecordedAndRetired { .. })));
 }

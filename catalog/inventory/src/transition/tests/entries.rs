@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fixture::{Edition, World, clean, codelist, data, days, hash, id, key, leaf, product, start, structure, tombstone, version};
+use super::fixture::{
+    Edition, World, clean, codelist, data, days, hash, id, key, leaf, product, start, structure, tombstone, version,
+};
 use crate::{
     doc::{
-        ArtefactFingerprint, Digests, EditionState, EntryStatus, EventKind, FileEntry, FilePath, FileRoot, FormatVersion,
-        JsonObject, Lifecycle, ProductKind, Seq, Stored, Tier,
+        ArtefactFingerprint, Digests, EditionState, EntryStatus, EventKind, FileEntry, FilePath, FileRoot,
+        FormatVersion, JsonObject, Lifecycle, ProductKind, Seq, Stored, Tier,
     },
     transition::{
         EditionKey, MeasuredFile, Operation, Refusal, ReleaseWhen, SealedEdition, Verb, VerifiedEdition, Version,
@@ -22,15 +24,27 @@ fn entries_are_filled_when_recorded_and_copied_afterwards() {
     let release_at = Some(start().plus(days(1)));
     let edition = data("p", 1).full("DSD", "dsd");
     let source: JsonObject = JsonObject::new();
-    let sealed = SealedEdition { structure_source: Some(source), ..world.seal(&edition) };
+    let sealed = SealedEdition {
+        structure_source: Some(source),
+        ..world.seal(&edition)
+    };
     let registered = world.apply(&[Operation::Register { sealed, release_at }]);
     let entry = world.version.entry(&edition.key).expect("it was recorded").clone();
     assert_eq!(entry.state_changed_at, registered.created_at);
-    assert_eq!((entry.release_at, entry.manifest_sha256), (release_at, edition.manifest().sha256()));
-    let record = ArtefactFingerprint { fingerprint: hash("dsd"), partial_of: None };
+    assert_eq!(
+        (entry.release_at, entry.manifest_sha256),
+        (release_at, edition.manifest().sha256())
+    );
+    let record = ArtefactFingerprint {
+        fingerprint: hash("dsd"),
+        partial_of: None,
+    };
     assert_eq!(entry.artefacts, Some(BTreeMap::from([(codelist("DSD"), record)])));
     assert_eq!(entry.routing.as_ref().map(|routing| routing.dataflows.len()), Some(1));
-    let released = world.apply(&[Operation::Release { edition: edition.key.clone(), when: ReleaseWhen::Explicit }]);
+    let released = world.apply(&[Operation::Release {
+        edition: edition.key.clone(),
+        when: ReleaseWhen::Explicit,
+    }]);
     let mut expected = entry;
     expected.state = EditionState::Live;
     expected.state_changed_at = released.created_at;
@@ -45,7 +59,10 @@ fn a_reschedule_changes_the_release_time_alone() {
     let edition = data("p", 1);
     world.embargoed(&edition, Some(start().plus(days(1))));
     let since = world.version.entry(&edition.key).map(|entry| entry.state_changed_at);
-    let reschedule = |release_at| Operation::Reschedule { edition: edition.key.clone(), release_at };
+    let reschedule = |release_at| Operation::Reschedule {
+        edition: edition.key.clone(),
+        release_at,
+    };
     assert_eq!(world.refusal(&[reschedule(Some(start().plus(days(1))))]).rule(), 162);
     world.apply(&[reschedule(None)]);
     let entry = world.version.entry(&edition.key).expect("it is still there");
@@ -60,7 +77,12 @@ fn an_edition_is_due_from_its_release_time() {
     let release_at = start().plus(days(1));
     world.embargoed(&data("p", 1), Some(release_at));
     world.embargoed(&data("q", 2), None);
-    let due = |product_id, n| [Operation::Release { edition: key(product_id, n), when: ReleaseWhen::Due }];
+    let due = |product_id, n| {
+        [Operation::Release {
+            edition: key(product_id, n),
+            when: ReleaseWhen::Due,
+        }]
+    };
     world.now = release_at.plus(chrono::TimeDelta::milliseconds(-1));
     let refused = world.refusal(&due("p", 1));
     assert!(matches!(refused, Refusal::NotDue { .. }), "{refused}");
@@ -78,10 +100,16 @@ fn a_one_product_change_writes_one_leaf() {
     }
     let base = world.version.clone();
     let transition = world.apply(&[Operation::Withdraw { live: key("b", 1) }]);
-    let written: Vec<_> = transition.new_leaves(&base).map(|leaf| leaf.product_id.clone()).collect();
+    let written: Vec<_> = transition
+        .new_leaves(&base)
+        .map(|leaf| leaf.product_id.clone())
+        .collect();
     assert_eq!(written, [product("b")]);
     assert_eq!(transition.changes.len(), 1);
-    assert_eq!(transition.next.products()[&product("a")], base.products()[&product("a")]);
+    assert_eq!(
+        transition.next.products()[&product("a")],
+        base.products()[&product("a")]
+    );
 }
 
 /// INV-204: a product whose live edition was withdrawn has no head, and may start again from nothing.
@@ -93,7 +121,9 @@ fn a_withdrawal_without_successor_leaves_no_head() {
     let transition = world.apply(&[operation]);
     assert_eq!(transition.kind, EventKind::Withdraw);
     assert_eq!(world.version.head(&product("p"), &clean("2.52")), None);
-    let none = resolve_withdraw(&world.version, &product("p"), None).map(|_| ()).expect_err("nothing is live");
+    let none = resolve_withdraw(&world.version, &product("p"), None)
+        .map(|_| ())
+        .expect_err("nothing is live");
     assert_eq!(none.rule(), 204);
     world.live(&data("p", 2));
 }
@@ -103,14 +133,28 @@ fn a_withdrawal_without_successor_leaves_no_head() {
 fn a_product_keeps_its_kind_and_lifecycle() {
     let mut world = World::new(false);
     world.live(&data("p", 1));
-    let other_kind = world.seal(&Edition { kind: ProductKind::Structure, ..data("p", 2).on(1) });
+    let other_kind = world.seal(&Edition {
+        kind: ProductKind::Structure,
+        ..data("p", 2).on(1)
+    });
     let refused = world.refusal(&[Operation::Seal(other_kind)]);
     assert!(matches!(refused, Refusal::OtherKind { .. }), "{refused}");
-    let other_lifecycle = world.seal(&Edition { lifecycle: Lifecycle::Final, ..data("p", 2).on(1) });
+    let other_lifecycle = world.seal(&Edition {
+        lifecycle: Lifecycle::Final,
+        ..data("p", 2).on(1)
+    });
     let refused = world.refusal(&[Operation::Seal(other_lifecycle)]);
     assert_eq!(refused.rule(), 169);
-    assert!(refused.to_string().contains("revisable") && refused.to_string().contains("final"), "{refused}");
-    let set = |id, lifecycle| [Operation::SetLifecycle { product_id: product(id), lifecycle }];
+    assert!(
+        refused.to_string().contains("revisable") && refused.to_string().contains("final"),
+        "{refused}"
+    );
+    let set = |id, lifecycle| {
+        [Operation::SetLifecycle {
+            product_id: product(id),
+            lifecycle,
+        }]
+    };
     assert_eq!(world.refusal(&set("p", Lifecycle::Revisable)).rule(), 162);
     assert_eq!(world.refusal(&set("q", Lifecycle::Final)).rule(), 204);
     let transition = world.apply(&set("p", Lifecycle::Final));
@@ -137,7 +181,13 @@ fn a_base_in_another_product_is_refused() {
     world.live(&data("q", 1));
     let sealed = world.seal(&data("p", 2).on(1));
     let refused = world.refusal(&[Operation::Seal(sealed)]);
-    assert_eq!(refused, Refusal::PreviousUnknown { edition: key("p", 2), previous: id(1) });
+    assert_eq!(
+        refused,
+        Refusal::PreviousUnknown {
+            edition: key("p", 2),
+            previous: id(1)
+        }
+    );
 }
 
 /// INV-443: turning the embargo and describing change no entry; turning it to what it is is refused.
@@ -147,9 +197,10 @@ fn an_embargo_change_and_a_description_change_no_entry() {
     world.live(&data("p", 1));
     assert_eq!(world.refusal(&[Operation::SetEmbargo { on: false }]).rule(), 162);
     let base = world.version.clone();
-    for (operation, kind) in
-        [(Operation::SetEmbargo { on: true }, EventKind::EmbargoChange), (Operation::Describe, EventKind::Describe)]
-    {
+    for (operation, kind) in [
+        (Operation::SetEmbargo { on: true }, EventKind::EmbargoChange),
+        (Operation::Describe, EventKind::Describe),
+    ] {
         let transition = world.apply(&[operation]);
         assert_eq!(transition.kind, kind);
         assert_eq!(transition.changes, []);
@@ -192,11 +243,20 @@ fn a_new_edition_supersedes_the_pending_one_in_one_version() {
     world.embargoed(&data("p", 1), Some(start().plus(days(1))));
     let by = data("p", 2);
     let sealed = world.seal(&by);
-    let register = Operation::Register { sealed, release_at: Some(start().plus(days(2))) };
+    let register = Operation::Register {
+        sealed,
+        release_at: Some(start().plus(days(2))),
+    };
     let transition = world.apply(&[register, Operation::SupersedePending { by: by.key }]);
     assert_eq!(transition.kind, EventKind::Seal);
-    assert_eq!((world.state("p", 1), world.state("p", 2)), (Some(EditionState::Withdrawn), Some(EditionState::Embargoed)));
-    assert_eq!(world.version.entry(&key("p", 1)).and_then(|entry| entry.release_at), None);
+    assert_eq!(
+        (world.state("p", 1), world.state("p", 2)),
+        (Some(EditionState::Withdrawn), Some(EditionState::Embargoed))
+    );
+    assert_eq!(
+        world.version.entry(&key("p", 1)).and_then(|entry| entry.release_at),
+        None
+    );
 }
 
 /// INV-19: after the last number a root's name can hold there is no version.
@@ -218,7 +278,10 @@ fn a_base_far_ahead_stops_every_operation() {
 #[test]
 fn a_changed_leaf_takes_the_writers_format() {
     let edition = data("p", 1);
-    let mut old = leaf(&edition, vec![edition.entry(EditionState::Live, start().plus(-days(2)), None)]);
+    let mut old = leaf(
+        &edition,
+        vec![edition.entry(EditionState::Live, start().plus(-days(2)), None)],
+    );
     old.format_version = FormatVersion { major: 1, minor: 0 };
     let mut world = World::at(version(3, false, vec![old], vec![]));
     world.apply(&[Operation::Withdraw { live: edition.key }]);
@@ -237,9 +300,16 @@ fn with_files(edition: &Edition) -> SealedEdition {
         carried_from: None,
         extra: JsonObject::new(),
     };
-    manifest.files = vec![file(FileRoot::Data, "a.parquet"), file(FileRoot::Edition, "labels.json")];
+    manifest.files = vec![
+        file(FileRoot::Data, "a.parquet"),
+        file(FileRoot::Edition, "labels.json"),
+    ];
     let manifest = Stored::encode(manifest).expect("the manifest is valid");
-    SealedEdition { manifest: manifest.into(), profile: edition.profile(), structure_source: None }
+    SealedEdition {
+        manifest: manifest.into(),
+        profile: edition.profile(),
+        structure_source: None,
+    }
 }
 
 /// INV-202, INV-175: reinstate verifies every listed file, by size and hash, and fills the entry again.
@@ -248,7 +318,10 @@ fn reinstate_verifies_every_file() {
     let edition = data("p", 1);
     let sealed = with_files(&edition);
     let file = |path: &str| path.parse::<FilePath>().expect("the test's path is well formed");
-    let good = |path: &str| MeasuredFile { size: 3, sha256: hash(path) };
+    let good = |path: &str| MeasuredFile {
+        size: 3,
+        sha256: hash(path),
+    };
     let measured = BTreeMap::from([
         ((FileRoot::Data, file("a.parquet")), good("a.parquet")),
         ((FileRoot::Edition, file("labels.json")), good("labels.json")),
@@ -256,11 +329,23 @@ fn reinstate_verifies_every_file() {
     let mut missing = measured.clone();
     missing.remove(&(FileRoot::Edition, file("labels.json")));
     let mut longer = measured.clone();
-    longer.insert((FileRoot::Data, file("a.parquet")), MeasuredFile { size: 4, ..good("a.parquet") });
+    longer.insert(
+        (FileRoot::Data, file("a.parquet")),
+        MeasuredFile {
+            size: 4,
+            ..good("a.parquet")
+        },
+    );
     let mut other = measured.clone();
     other.insert((FileRoot::Data, file("a.parquet")), good("b.parquet"));
-    for (files, named) in [(missing, "edition/labels.json"), (longer, "data/a.parquet"), (other, "data/a.parquet")] {
-        let refused = VerifiedEdition::compare(sealed.clone(), &files).map(|_| ()).expect_err("a file is wrong");
+    for (files, named) in [
+        (missing, "edition/labels.json"),
+        (longer, "data/a.parquet"),
+        (other, "data/a.parquet"),
+    ] {
+        let refused = VerifiedEdition::compare(sealed.clone(), &files)
+            .map(|_| ())
+            .expect_err("a file is wrong");
         assert_eq!(refused.rule(), 202);
         assert!(refused.to_string().contains(named), "{refused}");
     }
@@ -287,7 +372,11 @@ fn the_last_retirement_removes_the_product() {
     assert_eq!(world.status(&key("p", 1)), Some(EntryStatus::Tombstone));
     assert_eq!(transition.changes[0].leaf_sha256.to, None);
     let again = world.seal(&data("p", 1));
-    assert_eq!(world.refusal(&[Operation::Seal(again)]).rule(), 404, "a tombstone is not recorded again");
+    assert_eq!(
+        world.refusal(&[Operation::Seal(again)]).rule(),
+        404,
+        "a tombstone is not recorded again"
+    );
 }
 
 /// INV-203: the window counts from when the state was taken, to the second, and the refusal says when it passes.
@@ -321,7 +410,11 @@ fn prune_says_what_is_due_and_why_the_rest_is_kept() {
     let found = prune(&world.version, &world.context());
     let due: Vec<EditionKey> = found.due.iter().filter_map(Operation::edition).collect();
     assert_eq!(due, [key("b", 4)]);
-    let kept: Vec<(EditionKey, u16)> = found.kept.iter().map(|(edition, refusal)| (edition.clone(), refusal.rule())).collect();
+    let kept: Vec<(EditionKey, u16)> = found
+        .kept
+        .iter()
+        .map(|(edition, refusal)| (edition.clone(), refusal.rule()))
+        .collect();
     assert_eq!(kept, [(key("b", 5), 203), (key("s", 1), 416)]);
     world.apply(&found.due);
     assert_eq!(world.status(&key("b", 4)), Some(EntryStatus::Tombstone));
@@ -337,31 +430,69 @@ fn bytes_go_when_no_reader_needs_them() {
         (4, EditionState::Withdrawn, true),
     ];
     let since = start().plus(-days(500));
-    let entries = states.iter().map(|(n, state, _)| data("p", *n).entry(*state, since, None)).collect();
-    let world = World::at(version(3, true, vec![leaf(&data("p", 1), entries)], vec![tombstone(&key("p", 5))]));
+    let entries = states
+        .iter()
+        .map(|(n, state, _)| data("p", *n).entry(*state, since, None))
+        .collect();
+    let world = World::at(version(
+        3,
+        true,
+        vec![leaf(&data("p", 1), entries)],
+        vec![tombstone(&key("p", 5))],
+    ));
     for (n, state, expunge) in states {
         let edition = key("p", n);
-        assert!(!directory_is_deletable(&world.version, &edition, start().plus(days(999)), &world.retention), "{state}");
+        assert!(
+            !directory_is_deletable(&world.version, &edition, start().plus(days(999)), &world.retention),
+            "{state}"
+        );
         match check_expunge(&world.version, &edition) {
             Ok(()) => assert!(expunge, "{state}"),
             Err(refused) => {
                 assert!(!expunge, "{state}");
                 assert_eq!(refused.rule(), 412);
-                assert!(matches!(refused, Refusal::WrongState { verb: Verb::Expunge, .. }));
+                assert!(matches!(
+                    refused,
+                    Refusal::WrongState {
+                        verb: Verb::Expunge,
+                        ..
+                    }
+                ));
             }
         }
     }
     let gone = key("p", 5);
     assert_eq!(check_expunge(&world.version, &gone), Ok(()));
-    assert_eq!(check_expunge(&world.version, &key("p", 6)).map_err(|refused| refused.rule()), Err(412));
+    assert_eq!(
+        check_expunge(&world.version, &key("p", 6)).map_err(|refused| refused.rule()),
+        Err(412)
+    );
     // Retired two days before the fixture's start; backups are kept for 30 days.
-    assert!(!directory_is_deletable(&world.version, &gone, start().plus(days(27)), &world.retention));
-    assert!(directory_is_deletable(&world.version, &gone, start().plus(days(28)), &world.retention));
-    assert!(!directory_is_deletable(&world.version, &key("p", 6), start().plus(days(999)), &world.retention));
+    assert!(!directory_is_deletable(
+        &world.version,
+        &gone,
+        start().plus(days(27)),
+        &world.retention
+    ));
+    assert!(directory_is_deletable(
+        &world.version,
+        &gone,
+        start().plus(days(28)),
+        &world.retention
+    ));
+    assert!(!directory_is_deletable(
+        &world.version,
+        &key("p", 6),
+        start().plus(days(999)),
+        &world.retention
+    ));
 }
 
 fn correct(to: &Version, id: &str) -> [Operation; 1] {
-    [Operation::Correct { to: to.clone(), products: BTreeSet::from([product(id)]) }]
+    [Operation::Correct {
+        to: to.clone(),
+        products: BTreeSet::from([product(id)]),
+    }]
 }
 
 /// INV-150, INV-165: a correction reuses the older leaf as it was, names that version, and is listed against the head.
@@ -381,7 +512,11 @@ fn a_correction_reuses_the_older_leaf() {
     assert_eq!(leaf(&transition.next), leaf(&good));
     assert_eq!(transition.changes.len(), 1, "product q is as it was");
     assert_eq!(transition.changes[0].leaf_sha256.from, leaf(&head));
-    assert_eq!(world.status(&key("p", 2)), Some(EntryStatus::Tombstone), "what was undone cannot be folded again");
+    assert_eq!(
+        world.status(&key("p", 2)),
+        Some(EntryStatus::Tombstone),
+        "what was undone cannot be folded again"
+    );
     assert_eq!(world.state("p", 1), Some(EditionState::Live));
 }
 
@@ -392,7 +527,10 @@ fn a_correction_from_the_head_or_without_effect_is_refused() {
     world.live(&data("p", 1));
     let head = world.version.clone();
     assert_eq!(world.refusal(&correct(&head, "p")).rule(), 150);
-    assert_eq!(world.refusal(&correct(&Version::before_the_first(false), "p")).rule(), 150);
+    assert_eq!(
+        world.refusal(&correct(&Version::before_the_first(false), "p")).rule(),
+        150
+    );
     world.live(&data("q", 2));
     assert_eq!(world.refusal(&correct(&head, "p")).rule(), 162);
     assert_eq!(world.refusal(&correct(&head, "r")).rule(), 204);
@@ -421,7 +559,10 @@ fn a_correction_releases_nothing() {
     let edition = data("p", 1);
     world.embargoed(&edition, None);
     let embargoed = world.version.clone();
-    world.apply(&[Operation::Release { edition: edition.key, when: ReleaseWhen::Explicit }]);
+    world.apply(&[Operation::Release {
+        edition: edition.key,
+        when: ReleaseWhen::Explicit,
+    }]);
     let released = world.version.clone();
     world.apply(&correct(&embargoed, "p"));
     assert_eq!(world.state("p", 1), Some(EditionState::Embargoed));
