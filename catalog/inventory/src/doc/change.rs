@@ -166,8 +166,8 @@ fn write_status(status: Option<EntryStatus>) -> Json {
 }
 
 impl EntryChange {
-    fn read(json: Json, rule: u16) -> Result<Self, Refused> {
-        let mut fields = Fields::of(json, rule)?;
+    fn read(json: Json, _: u16) -> Result<Self, Refused> {
+        let mut fields = Fields::of(json, 178)?;
         Ok(Self {
             edition_id: fields.required("edition_id", text)?,
             from: fields.required("from", nullable(read_status))?,
@@ -192,15 +192,10 @@ impl EntryChange {
     fn check(&self) -> Result<(), Refused> {
         let state = self.to.and_then(EntryStatus::state);
         match (state, &self.entry) {
-            (None, None) if self.from.is_none() && self.to.is_none() => {
-                let because = "an item whose from and to are both null says nothing".to_owned();
-                return Err(Refused::by(
-                    178,
-                    Problem::PresentBut {
-                        field: "the item",
-                        because,
-                    },
-                ));
+            (None, None) if self.to.is_none() && self.from != Some(EntryStatus::Tombstone) => {
+                let from = self.from.map_or_else(|| "null".to_owned(), |from| from.to_string());
+                let problem = disagree("from", from, "what a to of null drops", EntryStatus::Tombstone);
+                return Err(Refused::by(178, problem));
             }
             (None, None) => {}
             (Some(state), None) => {
@@ -242,8 +237,8 @@ impl EntryChange {
 }
 
 impl ChangeItem {
-    fn read(json: Json, rule: u16) -> Result<Self, Refused> {
-        let mut fields = Fields::of(json, rule)?;
+    fn read(json: Json, _: u16) -> Result<Self, Refused> {
+        let mut fields = Fields::of(json, 177)?;
         Ok(Self {
             product_id: fields.required("product_id", text)?,
             leaf_sha256: fields.required("leaf_sha256", |json, rule| {

@@ -202,6 +202,52 @@ pub enum Problem {
     },
 }
 
+/// What a message shows of a text from a document: it is for people, and a document may hold a megabyte of anything.
+fn clip(mut text: String) -> String {
+    const SHOWN: usize = 300;
+    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+impl Problem {
+    fn clipped(self) -> Self {
+        match self {
+            Self::DuplicateKey(key) => Self::DuplicateKey(clip(key)),
+            Self::NotInteger(found) => Self::NotInteger(clip(found)),
+            Self::OutOfRange { found, low, high } => Self::OutOfRange {
+                found: clip(found),
+                low,
+                high,
+            },
+            Self::BadText { expected, found } => Self::BadText {
+                expected,
+                found: clip(found),
+            },
+            Self::NotSorted { first, second } => Self::NotSorted {
+                first: clip(first),
+                second: clip(second),
+            },
+            Self::Twice(text) => Self::Twice(clip(text)),
+            Self::Disagree {
+                left_name,
+                left,
+                right_name,
+                right,
+            } => Self::Disagree {
+                left_name,
+                left: clip(left),
+                right_name,
+                right: clip(right),
+            },
+            // The others hold numbers, hashes, versions and names this crate wrote.
+            other => other,
+        }
+    }
+}
+
 /// A refusal on its way up to the document that holds it: the path grows as it passes each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
@@ -216,7 +262,7 @@ impl Refused {
         Self {
             at: String::new(),
             rule: Some(rule),
-            problem,
+            problem: problem.clipped(),
         }
     }
 
@@ -225,14 +271,14 @@ impl Refused {
         Self {
             at: String::new(),
             rule: None,
-            problem,
+            problem: problem.clipped(),
         }
     }
 
     /// The same refusal seen from the object or array that holds `step`.
     pub(crate) fn inside(mut self, step: impl fmt::Display) -> Self {
         // RFC 6901: `~` and `/` of a key are written as `~0` and `~1`.
-        let step = step.to_string().replace('~', "~0").replace('/', "~1");
+        let step = clip(step.to_string()).replace('~', "~0").replace('/', "~1");
         self.at = format!("/{step}{}", self.at);
         self
     }

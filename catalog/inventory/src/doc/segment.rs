@@ -406,20 +406,22 @@ impl Segment {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Refused> {
+        if bytes.is_empty() {
+            return Err(Refused::by(286, Problem::Missing).inside(0));
+        }
         let mut lines = bytes.split(|byte| *byte == b'\n');
         // Every line has its end, so what follows the last one is empty.
         if lines.next_back().is_none_or(|rest| !rest.is_empty()) {
+            let found = "past the last line end".to_owned();
             return Err(Refused::by(
                 286,
                 Problem::Misplaced {
-                    found: "past the last line end".to_owned(),
+                    found,
                     expected: "a line end last",
                 },
             ));
         }
-        let Some(first) = lines.next() else {
-            return Err(Refused::by(286, Problem::Missing).inside(0));
-        };
+        let first = lines.next().unwrap_or_default();
         let numbered = |index: usize| move |refused: Refused| refused.inside(index);
         let header = Json::parse_compact(first)
             .and_then(SegmentHeader::read)
