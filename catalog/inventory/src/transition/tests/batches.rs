@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 
-use super::fixture::{Edition, World, data, days, id, key, product, start, structure};
+use super::fixture::{Edition, World, cites, data, days, id, key, product, start, structure};
 use crate::{
     doc::{EditionId, EditionState, EventKind, Instant, JsonObject, Pending},
     transition::{BatchReport, EditionKey, Operation, PendingEdition, Refusal, fold, release_due},
@@ -17,11 +17,11 @@ fn release(world: &World) -> BatchReport {
 }
 
 fn refused(report: &BatchReport) -> Vec<(EditionKey, u16)> {
-    report
-        .refused
-        .iter()
-        .map(|(edition, refusal)| (edition.clone(), refusal.rule()))
-        .collect()
+    let rule = |(edition, refusal): &(EditionKey, Refusal)| {
+        cites(refusal);
+        (edition.clone(), refusal.rule())
+    };
+    report.refused.iter().map(rule).collect()
 }
 
 fn pending(edition: &Edition, release_at: Option<Instant>) -> PendingEdition {

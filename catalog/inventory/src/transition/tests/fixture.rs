@@ -274,6 +274,15 @@ pub(super) fn tombstone(edition: &EditionKey) -> Tombstone {
     }
 }
 
+/// The message of a refusal cites the rule the refusal says it is of.
+pub(super) fn cites(refusal: &Refusal) {
+    let (rule, text) = (refusal.rule(), refusal.to_string());
+    assert!(
+        text.starts_with(&format!("INV-{rule}: ")),
+        "rule {rule}, message {text}"
+    );
+}
+
 /// A catalogue, its clock and everything a transition is judged by.
 #[derive(Clone)]
 pub(super) struct World {
@@ -334,9 +343,12 @@ impl World {
     }
 
     pub(super) fn refusal(&self, operations: &[Operation]) -> Refusal {
-        self.try_apply(operations)
+        let refusal = self
+            .try_apply(operations)
             .map(|transition| transition.changes)
-            .expect_err("the operation is refused")
+            .expect_err("the operation is refused");
+        cites(&refusal);
+        refusal
     }
 
     /// Records an edition as live, with the embargo off.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fixture::{Edition, World, data, days, key, leaf, start, tombstone, version};
+use super::fixture::{Edition, World, cites, data, days, key, leaf, start, tombstone, version};
 use crate::{
     doc::{EditionState, Entry, EntryStatus},
     transition::{EditionKey, Operation, ReleaseWhen, Rollback, VerifiedEdition},
@@ -292,7 +292,10 @@ fn word(status: Option<EntryStatus>) -> String {
 /// What really happened, in the table's words.
 fn outcome(world: &World, set: &Set, name: &str) -> String {
     let transition = match world.try_apply(&[operation(name, set)]) {
-        Err(refusal) => return format!("INV-{}", refusal.rule()),
+        Err(refusal) => {
+            cites(&refusal);
+            return format!("INV-{}", refusal.rule());
+        }
         Ok(transition) => transition,
     };
     assert_eq!(
