@@ -23,6 +23,9 @@
 //! Every transition is judged once more as a whole version: by the release invariants over all products, on the entries that
 //! become live or embargoed in it.
 
+// A refusal names everything that disagrees, by value; it is built once per refused operation and never on a hot path.
+#![allow(clippy::result_large_err)]
+
 mod apply;
 mod batch;
 mod change_list;
@@ -50,7 +53,7 @@ pub use self::{
     operation::{Operation, ReleaseWhen, Rollback, RollbackRequest, resolve_withdraw},
     prune::{Prune, check_expunge, directory_is_deletable, prune},
     records::{Manifests, MeasuredFile, ProductProfile, SealedEdition, VerifiedEdition},
-    recovery::{RebuildRefused, RepairRefused, SeenVersion, is_unrecorded, may_repair, rebuild},
+    recovery::{RebuildRefused, RepairRefused, SeenVersion, may_repair, rebuild},
     references::{ReferringEdition, StoredReferences, check_references},
     refusal::{EditionKey, Refusal, Verb},
     retention::{Retention, RetentionRefused, RetentionSettings, RetentionViolation},

@@ -17,8 +17,12 @@ pub(super) struct Candidate<'a> {
 /// With a live edition at the candidate's schema version, the candidate was built from it. With none, the candidate was built
 /// from nothing, or from the live edition at the schema version before: a rollout's first edition replaces no head at its own
 /// schema version and still must not drop what is live at the older one.
+///
+/// `leaf` is the product as earlier operations of the same version left it, `base` as the base version has it. The head at an older
+/// schema version may be the one of either, so that the order of two releases in one version does not matter.
 pub(super) fn fast_forward(
     leaf: Option<&Leaf>,
+    base: Option<&Leaf>,
     candidate: &Candidate<'_>,
     status: impl Fn(&EditionKey) -> Option<EntryStatus>,
 ) -> Result<Option<EditionId>, Refusal> {
@@ -42,10 +46,11 @@ pub(super) fn fast_forward(
     let here = leaf
         .and_then(|leaf| live_at(leaf, schema_version))
         .map(|entry| entry.edition_id);
-    let base = here.or_else(|| live_at_older_schema(leaf?, schema_version));
+    let older = |leaf: Option<&Leaf>| live_at_older_schema(leaf?, schema_version);
+    let expected = here.or_else(|| older(leaf));
     let fits = match here {
         Some(live) => *previous == Some(live),
-        None => previous.is_none() || *previous == base,
+        None => previous.is_none() || *previous == expected || *previous == older(base),
     };
     if fits {
         return Ok(here);
@@ -55,13 +60,13 @@ pub(super) fn fast_forward(
             Err(Refusal::BuiltOnWithdrawn {
                 edition: edition.clone(),
                 withdrawn: *withdrawn,
-                live: base,
+                live: expected,
             })
         }
         _ => Err(Refusal::NotFastForward {
             edition: edition.clone(),
             previous: *previous,
-            live: base,
+            live: expected,
             schema_version: (*schema_version).clone(),
         }),
     }

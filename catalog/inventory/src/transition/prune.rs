@@ -8,17 +8,13 @@ use super::{
 use crate::doc::{EditionState, Entry, EntryStatus, Instant, Leaf, ProductKind};
 
 /// INV-233, INV-416: refuses to let go of a structure edition that a live or embargoed data edition's partial was cut from, so a
-/// stale edition's partials can still be verified.
+/// stale edition's partials can still be verified. `edition` is of a structure product.
 pub(super) fn uncited(
     leaves: &[&Leaf],
     edition: &EditionKey,
     entry: &Entry,
     manifests: &Manifests,
 ) -> Result<(), Refusal> {
-    let is_structure = |leaf: &&&Leaf| leaf.kind == ProductKind::Structure && leaf.product_id == edition.product_id;
-    if !leaves.iter().any(|leaf| is_structure(&leaf)) {
-        return Ok(());
-    }
     let held = manifests.artefacts(edition, entry)?;
     for leaf in leaves.iter().filter(|leaf| leaf.kind == ProductKind::Data) {
         for (cited_by, entry) in current(leaf) {

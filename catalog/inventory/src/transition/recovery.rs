@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{EditionKey, Standings, Version};
+use super::{EditionKey, Version};
 use crate::doc::{ChangeItem, EditionId, EditionState, EntryStatus, EventKind, Journal, Manifest, ProductId, Seq};
 
 /// Why a sealed edition that no version names is left alone.
@@ -256,9 +256,4 @@ pub fn rebuild(
         (edition, state)
     };
     Ok(known.into_iter().map(state).collect())
-}
-
-/// Whether an edition stands nowhere in what change lists add up to: neither recorded nor a tombstone.
-pub fn is_unrecorded(standings: &Standings, edition: &EditionKey) -> bool {
-    standings.get(edition).is_none()
 }
