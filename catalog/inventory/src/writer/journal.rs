@@ -9,7 +9,7 @@ use crate::{
     doc::{Document as _, EditionId, Journal, Leaf, Manifest, ProductId, Seq, Stored, Unverified, layout},
     reader::{Fetch as _, ReadError, versions_back_from},
     store::{Creation, StorePath},
-    transition::EditionKey,
+    transition::{EditionKey, may_repair},
 };
 
 /// A sealed edition that no version names.
@@ -113,18 +113,22 @@ impl Writer {
         };
         let key = EditionKey::new(product.clone(), edition);
         let ReadCatalog { catalog, .. } = self.catalog().await?;
-        if let Some(newest) = self.newest(&catalog).await? {
+        let newest = self.newest(&catalog).await?;
+        if let Some(newest) = &newest {
             if newest.version.status(&key).is_some() {
                 self.end_seal(product, &edition).await?;
                 return Ok(Repair::AlreadyRecorded(edition));
             }
-            if let Some(seq) = self.last_named(&newest, &key).await? {
+            if let Some(seq) = self.last_named(newest, &key).await? {
                 return Ok(Repair::NamedBefore {
                     edition_id: edition,
                     seq,
                 });
             }
         }
+        // What is left to judge is whether the journal and the manifest are of one seal.
+        let head = newest.iter().map(|newest| &newest.version);
+        may_repair(unrecorded.manifest.value(), Some(&unrecorded.journal), head, []).map_err(WriteError::from)?;
         let outcome = self
             .commit_locked(|base| match base.version.status(&key) {
                 Some(_) => Ok(None),
@@ -166,14 +170,6 @@ impl Writer {
         };
         let manifest = Stored::<Manifest, Unverified>::decode(bytes)?;
         manifest.check_path(product, &edition)?;
-        if manifest.previous != journal.previous {
-            let (journal, manifest) = (journal.previous, manifest.previous);
-            return Err(WriteError::JournalDisagrees {
-                edition_id: edition,
-                journal,
-                manifest,
-            });
-        }
         // The journal is what vouches for it: this writer announced it, under this name, before it was there.
         Ok((
             edition,
