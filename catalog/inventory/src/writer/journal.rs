@@ -90,25 +90,27 @@ impl Writer {
     ) -> Result<Vec<Repair>, CommitError<E>> {
         let _lock = self.store.lock().await.map_err(WriteError::from)?;
         let mut repairs = Vec::new();
-        for path in self.journals(product).await? {
-            repairs.push(self.repair_one(product, &path, &mut decide).await?);
+        for edition in self.journals(product).await? {
+            repairs.push(self.repair_one(product, edition, &mut decide).await?);
         }
         Ok(repairs)
     }
 
-    async fn journals(&self, product: &ProductId) -> Result<Vec<StorePath>, WriteError> {
+    /// The editions that have a journal. Other files beside them are nobody's seal.
+    async fn journals(&self, product: &ProductId) -> Result<Vec<EditionId>, WriteError> {
         let folder = StorePath::parse(&format!("{}/journal", layout::product(product)))?;
-        Ok(self.store.list(Some(&folder)).await?)
+        let names = self.store.list(Some(&folder)).await?;
+        let edition = |path: &StorePath| path.file_name().strip_suffix(".json")?.parse().ok();
+        Ok(names.iter().filter_map(edition).collect())
     }
 
     async fn repair_one<E: std::error::Error + 'static>(
         &self,
         product: &ProductId,
-        path: &StorePath,
+        edition: EditionId,
         decide: &mut (impl FnMut(Base<'_>, &Unrecorded) -> Result<Option<Planned>, E> + Send),
     ) -> Result<Repair, CommitError<E>> {
-        let (edition, unrecorded) = self.sealed(product, path).await?;
-        let Some(unrecorded) = unrecorded else {
+        let Some(unrecorded) = self.sealed(product, &edition).await? else {
             return Ok(Repair::Unsealed(edition));
         };
         let key = EditionKey::new(product.clone(), edition);
@@ -147,37 +149,22 @@ impl Writer {
         }
     }
 
-    /// Reads a journal and the manifest it announced.
-    async fn sealed(
-        &self,
-        product: &ProductId,
-        path: &StorePath,
-    ) -> Result<(EditionId, Option<Unrecorded>), WriteError> {
-        let bytes = self.store.fetch(path).await?.unwrap_or_default();
-        let journal = Journal::decode(&bytes)?;
-        let edition = journal.edition_id;
-        journal.check_path(product, &edition)?;
-        if path.as_str() != layout::journal(product, &edition) {
-            let (product_id, edition_id) = (product.clone(), edition);
-            return Err(WriteError::JournalExists { product_id, edition_id });
-        }
-        let Some(bytes) = self
-            .store
-            .fetch(&StorePath::parse(&layout::manifest(product, &edition))?)
-            .await?
-        else {
-            return Ok((edition, None));
+    /// Reads a journal and the manifest it announced; none before there is a manifest.
+    async fn sealed(&self, product: &ProductId, edition: &EditionId) -> Result<Option<Unrecorded>, WriteError> {
+        let name = StorePath::parse(&layout::journal(product, edition))?;
+        let journal = Journal::decode(&self.store.fetch(&name).await?.unwrap_or_default())?;
+        journal.check_path(product, edition)?;
+        let name = StorePath::parse(&layout::manifest(product, edition))?;
+        let Some(bytes) = self.store.fetch(&name).await? else {
+            return Ok(None);
         };
         let manifest = Stored::<Manifest, Unverified>::decode(bytes)?;
-        manifest.check_path(product, &edition)?;
+        manifest.check_path(product, edition)?;
         // The journal is what vouches for it: this writer announced it, under this name, before it was there.
-        Ok((
-            edition,
-            Some(Unrecorded {
-                journal,
-                manifest: manifest.trusted(),
-            }),
-        ))
+        Ok(Some(Unrecorded {
+            journal,
+            manifest: manifest.trusted(),
+        }))
     }
 
     /// The newest stored version that names an edition.

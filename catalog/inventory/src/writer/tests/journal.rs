@@ -236,7 +236,7 @@ async fn a_journal_that_disagrees_with_its_manifest_is_refused() {
     overwrite_doc(&store, &elsewhere, &journal_of(&sealed)).await;
     let error = repair(&writer, &world, &sealed).await.expect_err("refused");
     assert!(
-        matches!(error, CommitError::Write(WriteError::JournalExists { .. })),
+        matches!(error, CommitError::Write(WriteError::Document(_))),
         "{error:?}"
     );
     overwrite(&store, &elsewhere, "{}").await;

@@ -78,7 +78,8 @@ async fn opting_in_writes_history_and_format_2() {
     // INV-144: nothing expired, and a commit goes on.
     assert_eq!(newest(&store).await.head().root().seq, seq(3));
     let mut world = World::new();
-    world.seal(&writer, &world.clone().edition("b", 1, None)).await;
+    let sealed = world.edition("b", 1, None);
+    world.seal(&writer, &sealed).await;
 }
 
 /// INV-134, INV-140: roots from before the history fields stay below `since_seq`.
