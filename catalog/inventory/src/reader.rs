@@ -20,6 +20,8 @@ mod fetch;
 mod finding;
 mod head;
 mod inventory;
+#[cfg(test)]
+mod tests;
 
 pub use chain::versions_back_from;
 pub use fetch::Fetch;

@@ -21,9 +21,9 @@ use crate::{
         Catalog, CatalogId, CleanText, DocError, EditionId, Epoch, EventKind, Instant, JsonObject, Producer, ProductId,
         Root, RootRef, Seq, Sha256, Stored,
     },
-    reader::{Finding, Head, ReadError},
+    reader::{Head, ReadError},
     store::{InventoryStore, LockReach, PathError, StoreError},
-    transition::{Refusal, Version, VersionError},
+    transition::{RebuildRefused, Refusal, RepairRefused, Transition, Version, VersionError},
 };
 
 mod commit;
@@ -32,6 +32,10 @@ mod current;
 mod journal;
 mod opt_in;
 mod rebuild;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use create::NewCatalog;
 pub use journal::{Repair, Unrecorded};
@@ -98,6 +102,9 @@ pub struct Base<'a> {
     pub version: &'a Version,
     /// Its root; none before the first version.
     pub root: Option<&'a Stored<Root>>,
+    /// The writer's clock, read once for this decision. A transition takes its time from here, so that what it dates and
+    /// what the root says agree.
+    pub now: Instant,
     /// The `created_at` of the version that may follow (INV-252).
     pub at: Instant,
 }
@@ -126,6 +133,17 @@ impl Planned {
             reason: reason.into(),
             corrects_from: None,
             extensions: None,
+        }
+    }
+}
+
+impl Planned {
+    /// The version of a transition that was judged.
+    pub fn of(transition: Transition, reason: impl Into<String>) -> Self {
+        let corrects = transition.kind == EventKind::Correct;
+        Self {
+            corrects_from: transition.previous_inventory.filter(|_| corrects),
+            ..Self::new(transition.next, transition.kind, reason)
         }
     }
 }
@@ -248,18 +266,6 @@ pub enum WriteError {
         /// How far expiry went.
         expired_through: Seq,
     },
-    /// Two documents of a seal disagree.
-    #[error(
-        "the journal of edition {edition_id} says it was built from {journal:?}, its manifest says {manifest:?} (INV-268)"
-    )]
-    JournalDisagrees {
-        /// The edition.
-        edition_id: EditionId,
-        /// What the journal says.
-        journal: Option<EditionId>,
-        /// What the manifest says.
-        manifest: Option<EditionId>,
-    },
     /// A journal of the same edition with other content.
     #[error("edition {edition_id} of product {product_id} has a journal already, and it says something else (INV-268)")]
     JournalExists {
@@ -309,6 +315,12 @@ pub enum WriteError {
     /// A catalogue can't be rebuilt.
     #[error(transparent)]
     Rebuild(#[from] RebuildRefusal),
+    /// A catalogue that can't be rebuilt from its manifests.
+    #[error(transparent)]
+    RebuildFromManifests(#[from] RebuildRefused),
+    /// A sealed edition that must not be recorded by a repair.
+    #[error(transparent)]
+    Repair(#[from] RepairRefused),
     /// Restores of an opted-in catalogue have their own order.
     #[error(
         "the catalogue opted in to expiry: a restore writes its segment and HISTORY before the epoch (INV-133, INV-146)"
@@ -370,7 +382,6 @@ struct ReadCatalog {
 struct Newest {
     head: Head,
     version: Version,
-    findings: Vec<Finding>,
 }
 
 impl Newest {

@@ -11,6 +11,12 @@ use crate::{
 };
 
 /// A version that was found and verified to be the newest. Only [`find_head`] and a commit of this process make one.
+///
+/// ```compile_fail,E0451
+/// # use sovm_inventory::{doc::{Root, Stored}, reader::Head};
+/// // INV-147: a root by itself is no head.
+/// fn wrong(root: Stored<Root>) -> Head { Head { root } }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     root: Stored<Root>,

@@ -66,6 +66,13 @@ impl FullInventory {
 /// Entries in any other state are dropped while the leaves are read, and a product without a live edition with them, so
 /// that nothing which holds this can show that an embargoed edition exists. The root's change list, which names them
 /// (INV-446), is dropped too.
+///
+/// ```compile_fail,E0308
+/// # use sovm_inventory::reader::{FullInventory, LiveInventory};
+/// fn serve(_: &LiveInventory) {}
+/// // INV-213: nothing that serves the public takes the full view.
+/// fn wrong(full: &FullInventory) { serve(full) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveInventory {
     version: RootRef,

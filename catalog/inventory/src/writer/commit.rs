@@ -59,9 +59,10 @@ impl Writer {
             }
             let empty = Version::before_the_first(false);
             let version = newest.as_ref().map_or(&empty, |newest| &newest.version);
-            let at = next_created_at(version.created_at(), self.clock.now()).map_err(WriteError::from)?;
+            let now = self.clock.now();
+            let at = next_created_at(version.created_at(), now).map_err(WriteError::from)?;
             let root = newest.as_ref().map(|newest| newest.head.root());
-            let Some(planned) = decide(Base { version, root, at }).map_err(CommitError::Refused)? else {
+            let Some(planned) = decide(Base { version, root, now, at }).map_err(CommitError::Refused)? else {
                 return Ok(Outcome::Unchanged(newest.map(|newest| newest.head)));
             };
             let root = self.root(&catalog, newest.as_ref(), version, at, &planned)?;
@@ -140,13 +141,11 @@ impl Writer {
         {
             return Err(WriteError::Expired { seq, expired_through });
         }
-        let findings = found.findings;
         let full = FullInventory::load(&*self.store, found.head, None).await?;
         let version = full.to_version()?;
         Ok(Some(Newest {
             head: full.head().clone(),
             version,
-            findings,
         }))
     }
 

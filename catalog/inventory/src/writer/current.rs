@@ -2,7 +2,7 @@
 
 use super::{ReadCatalog, WriteError, Writer};
 use crate::{
-    doc::{Current, Document as _, RootRef, Sha256, layout},
+    doc::{Current, Document as _, Root, RootRef, Stored, layout},
     store::{Creation, Replacement, StorePath},
 };
 
@@ -52,10 +52,11 @@ impl Writer {
         Err(WriteError::CurrentContended(to.seq))
     }
 
-    /// Whether a root is there with the bytes it is named by. Without it a later number in `CURRENT` is no version that
-    /// anybody could be moved back from.
+    /// Whether a root is there as it is named. Without it a later number in `CURRENT` is no version that anybody could be
+    /// moved back from.
     async fn is_there(&self, named: RootRef) -> Result<bool, WriteError> {
         let found = self.store.get(&StorePath::parse(&layout::root(named.seq))?).await?;
-        Ok(found.is_some_and(|found| Sha256::of(&found.bytes) == named.root_sha256))
+        let root = found.and_then(|found| Stored::<Root>::verify(found.bytes, named.root_sha256).ok());
+        Ok(root.is_some_and(|root| (root.restore_epoch, root.seq) == (named.restore_epoch, named.seq)))
     }
 }

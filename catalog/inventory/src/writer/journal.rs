@@ -9,7 +9,7 @@ use crate::{
     doc::{Document as _, EditionId, Journal, Leaf, Manifest, ProductId, Seq, Stored, Unverified, layout},
     reader::{Fetch as _, ReadError, versions_back_from},
     store::{Creation, StorePath},
-    transition::EditionKey,
+    transition::{EditionKey, may_repair},
 };
 
 /// A sealed edition that no version names.
@@ -90,41 +90,47 @@ impl Writer {
     ) -> Result<Vec<Repair>, CommitError<E>> {
         let _lock = self.store.lock().await.map_err(WriteError::from)?;
         let mut repairs = Vec::new();
-        for path in self.journals(product).await? {
-            repairs.push(self.repair_one(product, &path, &mut decide).await?);
+        for edition in self.journals(product).await? {
+            repairs.push(self.repair_one(product, edition, &mut decide).await?);
         }
         Ok(repairs)
     }
 
-    async fn journals(&self, product: &ProductId) -> Result<Vec<StorePath>, WriteError> {
+    /// The editions that have a journal. Other files beside them are nobody's seal.
+    async fn journals(&self, product: &ProductId) -> Result<Vec<EditionId>, WriteError> {
         let folder = StorePath::parse(&format!("{}/journal", layout::product(product)))?;
-        Ok(self.store.list(Some(&folder)).await?)
+        let names = self.store.list(Some(&folder)).await?;
+        let edition = |path: &StorePath| path.file_name().strip_suffix(".json")?.parse().ok();
+        Ok(names.iter().filter_map(edition).collect())
     }
 
     async fn repair_one<E: std::error::Error + 'static>(
         &self,
         product: &ProductId,
-        path: &StorePath,
+        edition: EditionId,
         decide: &mut (impl FnMut(Base<'_>, &Unrecorded) -> Result<Option<Planned>, E> + Send),
     ) -> Result<Repair, CommitError<E>> {
-        let (edition, unrecorded) = self.sealed(product, path).await?;
-        let Some(unrecorded) = unrecorded else {
+        let Some(unrecorded) = self.sealed(product, &edition).await? else {
             return Ok(Repair::Unsealed(edition));
         };
         let key = EditionKey::new(product.clone(), edition);
         let ReadCatalog { catalog, .. } = self.catalog().await?;
-        if let Some(newest) = self.newest(&catalog).await? {
+        let newest = self.newest(&catalog).await?;
+        if let Some(newest) = &newest {
             if newest.version.status(&key).is_some() {
                 self.end_seal(product, &edition).await?;
                 return Ok(Repair::AlreadyRecorded(edition));
             }
-            if let Some(seq) = self.last_named(&newest, &key).await? {
+            if let Some(seq) = self.last_named(newest, &key).await? {
                 return Ok(Repair::NamedBefore {
                     edition_id: edition,
                     seq,
                 });
             }
         }
+        // What is left to judge is whether the journal and the manifest are of one seal.
+        let head = newest.iter().map(|newest| &newest.version);
+        may_repair(unrecorded.manifest.value(), Some(&unrecorded.journal), head, []).map_err(WriteError::from)?;
         let outcome = self
             .commit_locked(|base| match base.version.status(&key) {
                 Some(_) => Ok(None),
@@ -143,45 +149,22 @@ impl Writer {
         }
     }
 
-    /// Reads a journal and the manifest it announced.
-    async fn sealed(
-        &self,
-        product: &ProductId,
-        path: &StorePath,
-    ) -> Result<(EditionId, Option<Unrecorded>), WriteError> {
-        let bytes = self.store.fetch(path).await?.unwrap_or_default();
-        let journal = Journal::decode(&bytes)?;
-        let edition = journal.edition_id;
-        journal.check_path(product, &edition)?;
-        if path.as_str() != layout::journal(product, &edition) {
-            let (product_id, edition_id) = (product.clone(), edition);
-            return Err(WriteError::JournalExists { product_id, edition_id });
-        }
-        let Some(bytes) = self
-            .store
-            .fetch(&StorePath::parse(&layout::manifest(product, &edition))?)
-            .await?
-        else {
-            return Ok((edition, None));
+    /// Reads a journal and the manifest it announced; none before there is a manifest.
+    async fn sealed(&self, product: &ProductId, edition: &EditionId) -> Result<Option<Unrecorded>, WriteError> {
+        let name = StorePath::parse(&layout::journal(product, edition))?;
+        let journal = Journal::decode(&self.store.fetch(&name).await?.unwrap_or_default())?;
+        journal.check_path(product, edition)?;
+        let name = StorePath::parse(&layout::manifest(product, edition))?;
+        let Some(bytes) = self.store.fetch(&name).await? else {
+            return Ok(None);
         };
         let manifest = Stored::<Manifest, Unverified>::decode(bytes)?;
-        manifest.check_path(product, &edition)?;
-        if manifest.previous != journal.previous {
-            let (journal, manifest) = (journal.previous, manifest.previous);
-            return Err(WriteError::JournalDisagrees {
-                edition_id: edition,
-                journal,
-                manifest,
-            });
-        }
+        manifest.check_path(product, edition)?;
         // The journal is what vouches for it: this writer announced it, under this name, before it was there.
-        Ok((
-            edition,
-            Some(Unrecorded {
-                journal,
-                manifest: manifest.trusted(),
-            }),
-        ))
+        Ok(Some(Unrecorded {
+            journal,
+            manifest: manifest.trusted(),
+        }))
     }
 
     /// The newest stored version that names an edition.

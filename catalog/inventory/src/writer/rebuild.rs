@@ -7,12 +7,13 @@ use thiserror::Error;
 use super::{CommitError, Committed, Outcome, Planned, ReadCatalog, WriteError, Writer};
 use crate::{
     doc::{
-        Current, Document as _, EditionId, EditionState, Entry, Event, EventKind, FormatVersion, JsonObject, Leaf,
-        LeafRef, Lifecycle, Manifest, ProductId, ProductKind, Root, Seq, Sha256, Stored, Unverified, layout,
+        Current, Document as _, EditionId, EditionState, Entry, EntryChange, EntryStatus, Event, EventKind,
+        FormatVersion, JsonObject, Leaf, LeafRef, Lifecycle, Manifest, ProductId, ProductKind, Root, Seq, Sha256,
+        Stored, Unverified, layout,
     },
     reader::Fetch as _,
     store::StorePath,
-    transition::{Version, VersionError},
+    transition::{EditionKey, SeenVersion, Version, VersionError, rebuild},
 };
 
 /// What nobody can read off a catalogue whose Inventory is gone.
@@ -30,39 +31,12 @@ pub enum Assurance {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RebuildRefusal {
-    /// Versions are gone.
-    #[error(
-        "version {0} and perhaps more is missing, and could have been a rollback: restore it from a backup (INV-273)"
-    )]
-    HistoryMissing(Seq),
     /// Expired versions say what happened, and only the roots kept beside them say the rest.
     #[error("history segment {0} records expired versions, whose effect no manifest repeats (INV-273)")]
     HistorySegments(String),
-    /// Two manifests were built from one edition.
-    #[error(
-        "product {product_id}: editions {first} and {second} are both built from {previous:?}: which one is live? (INV-273)"
-    )]
-    Fork {
-        /// The product.
-        product_id: ProductId,
-        /// What both were built from.
-        previous: Option<EditionId>,
-        /// One.
-        first: EditionId,
-        /// The other.
-        second: EditionId,
-    },
     /// The Inventory is there.
     #[error("version {0} and everything it names can be read: there is nothing to rebuild")]
     Readable(Seq),
-    /// Something was withheld once.
-    #[error("version {seq} is of kind {kind}: no manifest records that, so a rebuild would undo it (INV-273)")]
-    RolledBack {
-        /// The version.
-        seq: Seq,
-        /// Its kind.
-        kind: EventKind,
-    },
     /// A leaf shows that something was withheld.
     #[error(
         "leaf {leaf_sha256} has edition {edition_id} of product {product_id} as {state}: a rebuild would publish it (INV-273)"
@@ -83,18 +57,6 @@ pub enum RebuildRefusal {
          that nothing was (INV-273)"
     )]
     Unassured,
-    /// An edition is missing in a product's chain.
-    #[error(
-        "product {product_id}: edition {edition_id} was built from {previous}, whose manifest is missing (INV-235)"
-    )]
-    PreviousMissing {
-        /// The product.
-        product_id: ProductId,
-        /// The later edition.
-        edition_id: EditionId,
-        /// The missing one.
-        previous: EditionId,
-    },
     /// Versions are there but not all of it can be read.
     #[error("version {seq} is there and something it needs is not: {why}; restore that from a backup")]
     Unreadable {
@@ -113,30 +75,28 @@ impl Writer {
     /// named in the refusal.
     pub async fn rebuild(&self, assurance: Assurance) -> Result<Committed, WriteError> {
         let _lock = self.store.lock().await?;
-        let ReadCatalog { .. } = self.catalog().await?;
-        self.refuse_with_history().await?;
+        let mut manifests: Vec<Stored<Manifest>> = Vec::new();
+        for path in self.store.list(Some(&StorePath::parse(layout::PRODUCTS)?)).await? {
+            manifests.extend(self.manifest_at(&path).await?);
+        }
+        let states = self.judge_rebuild(&manifests).await?;
         if assurance == Assurance::None {
             return Err(RebuildRefusal::Unassured.into());
         }
-        let mut products: BTreeMap<ProductId, Vec<Stored<Manifest>>> = BTreeMap::new();
-        for path in self.store.list(Some(&StorePath::parse(layout::PRODUCTS)?)).await? {
-            if let Some(manifest) = self.manifest_at(&path).await? {
-                products.entry(manifest.product_id.clone()).or_default().push(manifest);
-            }
+        let mut products: BTreeMap<ProductId, Vec<&Stored<Manifest>>> = BTreeMap::new();
+        for manifest in &manifests {
+            products.entry(manifest.product_id.clone()).or_default().push(manifest);
         }
         let mut leaves = BTreeMap::new();
         for (product, manifests) in products {
-            let leaf = Stored::encode(rebuilt_leaf(product, &manifests)?)?;
+            let leaf = Stored::encode(rebuilt_leaf(product, &manifests, &states))?;
             leaves.insert(leaf.sha256(), Arc::new(leaf));
         }
         let outcome = self
             .commit_locked(|base| {
                 let next = version_of(&leaves, base.at, &self.identity)?;
-                Ok::<_, VersionError>(Some(Planned::new(
-                    next,
-                    EventKind::Restore,
-                    "rebuilt from the editions' manifests",
-                )))
+                let reason = "rebuilt from the editions' manifests";
+                Ok::<_, VersionError>(Some(Planned::new(next, EventKind::Restore, reason)))
             })
             .await;
         match outcome {
@@ -147,8 +107,12 @@ impl Writer {
         }
     }
 
-    /// Refuses when anything of the Inventory is left, and says what it shows.
-    async fn refuse_with_history(&self) -> Result<(), WriteError> {
+    /// Looks at everything that is left of the Inventory, and refuses for what it shows.
+    async fn judge_rebuild(
+        &self,
+        manifests: &[Stored<Manifest>],
+    ) -> Result<BTreeMap<EditionKey, EditionState>, WriteError> {
+        let ReadCatalog { catalog, .. } = self.catalog().await?;
         if let Some(segment) = self
             .store
             .list(Some(&StorePath::parse(layout::SEGMENTS)?))
@@ -158,32 +122,29 @@ impl Writer {
             return Err(RebuildRefusal::HistorySegments(segment.to_string()).into());
         }
         let names = self.store.list(Some(&StorePath::parse(layout::INVENTORY)?)).await?;
-        let mut expected = Some(Seq::FIRST);
-        let mut newest = None;
+        let mut seen = Vec::new();
+        let mut highest = None;
         for seq in names.iter().filter_map(|path| layout::root_seq(path.as_str())) {
-            if let Some(missing) = expected.filter(|expected| *expected != seq) {
-                return Err(RebuildRefusal::HistoryMissing(missing).into());
-            }
+            highest = highest.max(Some(seq));
             let bytes = self
                 .store
                 .fetch(&StorePath::parse(&layout::root(seq))?)
                 .await?
                 .unwrap_or_default();
-            match Root::decode(&bytes) {
-                Ok(root) => refuse_rollback(&root)?,
-                Err(error) => {
-                    return Err(RebuildRefusal::Unreadable {
-                        seq,
-                        why: error.to_string(),
-                    }
-                    .into());
-                }
+            // One that can't be read is as good as missing.
+            if let Ok(root) = Root::decode(&bytes) {
+                seen.push(seen_in(seq, &root));
             }
-            newest = Some(seq);
-            expected = seq.next();
         }
-        if let Some(seq) = newest {
-            let ReadCatalog { catalog, .. } = self.catalog().await?;
+        let newest_root = highest;
+        if let Some(bytes) = self.store.fetch(&StorePath::parse(layout::CURRENT)?).await? {
+            // Whatever it names, there were versions from 1 on.
+            let named = Current::decode(&bytes).map_or(Seq::FIRST, |current| current.root.seq);
+            highest = highest.max(Some(named));
+        }
+        let values: Vec<_> = manifests.iter().map(Stored::value).collect();
+        let states = rebuild(&values, &seen, highest)?;
+        if let Some(seq) = newest_root {
             return Err(match self.newest(&catalog).await {
                 Ok(_) => RebuildRefusal::Readable(seq).into(),
                 Err(error) => RebuildRefusal::Unreadable {
@@ -193,11 +154,6 @@ impl Writer {
                 .into(),
             });
         }
-        if let Some(bytes) = self.store.fetch(&StorePath::parse(layout::CURRENT)?).await? {
-            // Whatever it names, there were versions from 1 on.
-            let named = Current::decode(&bytes).map_or(Seq::FIRST, |current| current.root.seq);
-            return Err(RebuildRefusal::HistoryMissing(named).into());
-        }
         for leaf_sha256 in names.iter().filter_map(|path| layout::leaf_sha256(path.as_str())) {
             let bytes = self
                 .store
@@ -206,7 +162,7 @@ impl Writer {
                 .unwrap_or_default();
             refuse_withheld(leaf_sha256, Stored::<Leaf>::verify(bytes, leaf_sha256)?.value())?;
         }
-        Ok(())
+        Ok(states)
     }
 
     async fn manifest_at(&self, path: &StorePath) -> Result<Option<Stored<Manifest>>, WriteError> {
@@ -229,24 +185,25 @@ impl Writer {
     }
 }
 
-fn refuse_rollback(root: &Root) -> Result<(), RebuildRefusal> {
-    let withholds = matches!(
-        root.event.kind,
-        EventKind::Rollback
-            | EventKind::Withdraw
-            | EventKind::Retire
-            | EventKind::Reinstate
-            | EventKind::Restore
-            | EventKind::Correct
-            | EventKind::Other(_)
-    );
-    if withholds {
-        return Err(RebuildRefusal::RolledBack {
-            seq: root.seq,
-            kind: root.event.kind.clone(),
-        });
+/// What a root shows by itself. A withheld entry of a version with history fields stands in its change list or in that of a
+/// version before it.
+fn seen_in(seq: Seq, root: &Root) -> SeenVersion {
+    let mut states = root
+        .history
+        .iter()
+        .flat_map(|history| &history.changes)
+        .flat_map(|item| &item.entries);
+    let hidden = |entry: &EntryChange| {
+        let state = entry.to.and_then(EntryStatus::state);
+        matches!(state, Some(EditionState::Embargoed | EditionState::Withdrawn))
+    };
+    SeenVersion {
+        seq,
+        kind: root.event.kind.clone(),
+        embargo: root.embargo,
+        has_tombstones: !root.retired.is_empty(),
+        has_hidden_entries: states.any(hidden),
     }
-    Ok(())
 }
 
 fn refuse_withheld(leaf_sha256: Sha256, leaf: &Leaf) -> Result<(), RebuildRefusal> {
@@ -262,44 +219,24 @@ fn refuse_withheld(leaf_sha256: Sha256, leaf: &Leaf) -> Result<(), RebuildRefusa
     }
 }
 
-/// One product's leaf: its editions must be one chain, whose end is live.
-fn rebuilt_leaf(product_id: ProductId, manifests: &[Stored<Manifest>]) -> Result<Leaf, RebuildRefusal> {
-    let mut next: BTreeMap<Option<EditionId>, &Stored<Manifest>> = BTreeMap::new();
-    for manifest in manifests {
-        if let Some(other) = next.insert(manifest.previous, manifest) {
-            let (first, second) = (
-                other.edition_id.min(manifest.edition_id),
-                other.edition_id.max(manifest.edition_id),
-            );
-            return Err(RebuildRefusal::Fork {
-                product_id,
-                previous: manifest.previous,
-                first,
-                second,
-            });
-        }
-        if let Some(previous) = manifest.previous
-            && !manifests.iter().any(|other| other.edition_id == previous)
-        {
-            return Err(RebuildRefusal::PreviousMissing {
-                product_id,
-                edition_id: manifest.edition_id,
-                previous,
-            });
-        }
-    }
+/// One product's leaf, in the states its editions were judged to have.
+fn rebuilt_leaf(
+    product_id: ProductId,
+    manifests: &[&Stored<Manifest>],
+    states: &BTreeMap<EditionKey, EditionState>,
+) -> Leaf {
     let mut editions: Vec<_> = manifests
         .iter()
         .map(|manifest| {
-            let successor = next.get(&Some(manifest.edition_id));
+            let successor = manifests
+                .iter()
+                .find(|other| other.previous == Some(manifest.edition_id));
+            let key = EditionKey::new(product_id.clone(), manifest.edition_id);
             Entry {
                 edition_id: manifest.edition_id,
                 previous: manifest.previous,
-                state: if successor.is_some() {
-                    EditionState::Superseded
-                } else {
-                    EditionState::Live
-                },
+                // Every edition was judged; one that wasn't is not published.
+                state: states.get(&key).copied().unwrap_or(EditionState::Withdrawn),
                 manifest_sha256: manifest.sha256(),
                 schema_version: manifest.schema_version.clone(),
                 // The nearest thing to it that is written down: when it, or what replaced it, was sealed.
@@ -314,7 +251,7 @@ fn rebuilt_leaf(product_id: ProductId, manifests: &[Stored<Manifest>]) -> Result
         .collect();
     editions.sort_by_key(|entry| entry.edition_id);
     let structure = manifests.iter().all(|manifest| manifest.is_structure());
-    Ok(Leaf {
+    Leaf {
         format_version: FormatVersion::INVENTORY,
         product_id,
         kind: if structure {
@@ -326,7 +263,7 @@ fn rebuilt_leaf(product_id: ProductId, manifests: &[Stored<Manifest>]) -> Result
         lifecycle: Lifecycle::Revisable,
         editions,
         extra: JsonObject::new(),
-    })
+    }
 }
 
 /// The version that holds these leaves and nothing else.

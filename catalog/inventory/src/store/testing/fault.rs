@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -31,6 +31,7 @@ pub struct FaultStore {
     fault: Option<Fault>,
     dies: bool,
     operations: AtomicUsize,
+    log: Mutex<Vec<String>>,
 }
 
 impl FaultStore {
@@ -41,6 +42,7 @@ impl FaultStore {
             fault: Some(fault),
             dies,
             operations: AtomicUsize::new(0),
+            log: Mutex::default(),
         }
     }
 
@@ -51,6 +53,7 @@ impl FaultStore {
             fault: None,
             dies: false,
             operations: AtomicUsize::new(0),
+            log: Mutex::default(),
         }
     }
 
@@ -59,12 +62,21 @@ impl FaultStore {
         self.operations.load(Ordering::SeqCst)
     }
 
+    /// What was asked for, in order, as `creating CURRENT`.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     async fn run<T>(
         &self,
         action: &'static str,
         path: &str,
         operation: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        self.log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(format!("{action} {path}"));
         let number = self.operations.fetch_add(1, Ordering::SeqCst);
         let failure = |why: &str| StoreError::Io {
             action,
