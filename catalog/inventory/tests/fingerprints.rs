@@ -2,6 +2,8 @@
 
 #[path = "fingerprints/duckdb.rs"]
 mod duckdb;
+#[path = "fingerprints/layouts.rs"]
+mod layouts;
 #[path = "fingerprints/refusals.rs"]
 mod refusals;
 #[path = "fingerprints/vectors.rs"]
