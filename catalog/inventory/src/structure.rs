@@ -22,7 +22,10 @@ pub mod record;
 pub mod reference;
 pub mod urn;
 
+mod lookup;
 mod set;
+#[cfg(test)]
+mod testing;
 
 pub use canonical::{ArtefactFingerprint, CanonicalForm};
 pub use record::ArtefactRecord;

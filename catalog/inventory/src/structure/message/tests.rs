@@ -62,19 +62,7 @@ const FLOW_URN: &str = "urn:sdmx:org.sdmx.infomodel.datastructure.Dataflow=AG:DF
 fn hierarchy_matches_its_golden_text() {
     let urn = "urn:sdmx:org.sdmx.infomodel.codelist.Hierarchy=SYNTHETIC:H_DIM_1_1(1.0)";
     let (text, fingerprint) = crate::structure::canonical::golden(urn);
-    // The tree as the golden text has it, under the names of SDMX-JSON.
-    let golden: serde_json::Value = serde_json::from_str(&text).unwrap();
-    fn codes(tree: &serde_json::Value) -> serde_json::Value {
-        let codes = tree.as_array().unwrap().iter().map(|code| {
-            serde_json::json!({"id": code["id"], "code": code["code"], "hierarchicalCodes": codes(&code["children"])})
-        });
-        codes.collect()
-    }
-    let message = serde_json::json!({"data": {"hierarchies": [{
-        "id": "H_DIM_1_1", "agencyID": "SYNTHETIC", "version": "1.0", "names": golden["name"],
-        "hierarchicalCodes": codes(&golden["tree"]),
-    }]}});
-    let message = json(&message.to_string()).unwrap();
+    let message = json(&crate::structure::testing::hierarchy_message()).unwrap();
     let canonical = CanonicalText::of(message.structures.iter().next().unwrap());
     assert_eq!(canonical.as_str(), text);
     assert_eq!(canonical.fingerprint().to_string(), fingerprint);
