@@ -347,7 +347,7 @@ mod tests {
             assert_eq!(missing, oracle(&without), "{}", artefact.urn());
             reported += usize::from(!missing.is_empty());
         }
-        // Nothing refers to the constraint, to the associations, or to the two codelists'... owners besides their DSD.
+        // Nothing refers to the constraint and the three associations.
         assert_eq!(reported, corpus.len() - 4);
     }
 

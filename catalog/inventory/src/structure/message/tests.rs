@@ -418,6 +418,9 @@ fn data_structures_name_their_own_parts() {
     );
     let error = structure(r#""dimensionList":{"dimensions":[{CONCEPT},{CONCEPT}]}"#);
     assert!(matches!(error, StructureError::ItemTwice { .. }), "{error}");
+    let many = r#""localRepresentation":{"format":{},"maxOccurs":"unbounded"}"#;
+    let error = structure(&format!(r#""dimensionList":{{"dimensions":[{{CONCEPT,{many}}}]}}"#));
+    assert!(matches!(error, StructureError::NotInClass { .. }), "{error}");
     let coded = r#""localRepresentation":{"enumeration":"urn:sdmx:org.sdmx.infomodel.codelist.Codelist=AG:CL(1.0)"}"#;
     let error = structure(&format!(r#""dimensionList":{{"timeDimension":{{CONCEPT,{coded}}}}}"#));
     assert!(matches!(error, StructureError::NotInClass { .. }), "{error}");
