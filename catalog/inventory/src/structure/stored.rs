@@ -16,9 +16,9 @@ use super::{
     model::{
         AgencyScheme, Annotation, Artefact, Attachment, Attribute, Bound, Cascade, CodeSelection, Codelist,
         CodelistExtension, Coding, Component, Concept, ConceptScheme, ConstraintRole, CubeRegion, DataConstraint,
-        DataStructure, Dataflow, Decimal, Descriptor, Facet, Group, Header, HierarchicalCode, Hierarchy,
-        HierarchyAssociation, IsoConceptReference, Item, Link, Measure, Representation, SelectedValue, Selection,
-        SentinelValue, TimeRange, Usage,
+        DataStructure, Dataflow, Descriptor, Facet, Group, Header, HierarchicalCode, Hierarchy, HierarchyAssociation,
+        IsoConceptReference, Item, Link, Measure, Representation, SelectedValue, Selection, SentinelValue, TimeRange,
+        Usage,
     },
     set::{StructureError, Structures},
     urn::{ArtefactUrn, Class, Urn, shorten},
@@ -525,13 +525,14 @@ fn region(node: &mut Node) -> Outcome<CubeRegion> {
     })
 }
 
+fn bound(node: &mut Node) -> Outcome<Bound> {
+    Ok(Bound {
+        period: node.needed("period")?,
+        is_inclusive: truth(node, "is_inclusive")?,
+    })
+}
+
 fn selection(node: &mut Node) -> Outcome<Selection> {
-    let bound = |node: &mut Node| {
-        Ok(Bound {
-            period: node.needed("period")?,
-            is_inclusive: truth(node, "is_inclusive")?,
-        })
-    };
     let (from, to) = (
         object(node, "from", "Bound", bound)?,
         object(node, "to", "Bound", bound)?,
