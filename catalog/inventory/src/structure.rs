@@ -10,6 +10,7 @@
 //! - [`partial`]: codelists cut to the codes a product uses, and the check of such a cut.
 //! - [`availability`]: whether coded columns hold codes of their codelists.
 //! - [`record`]: what the manifest says about each artefact.
+//! - [`stored`]: the file an edition keeps its structures in.
 
 pub mod availability;
 pub mod canonical;
@@ -20,9 +21,13 @@ pub mod model;
 pub mod partial;
 pub mod record;
 pub mod reference;
+pub mod stored;
 pub mod urn;
 
+mod lookup;
 mod set;
+#[cfg(test)]
+mod testing;
 
 pub use canonical::{ArtefactFingerprint, CanonicalForm};
 pub use record::ArtefactRecord;

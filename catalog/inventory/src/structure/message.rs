@@ -6,7 +6,7 @@
 //! parts, document types and entities are refused, and no bytes make a reader panic.
 
 mod json;
-mod json_tree;
+pub(super) mod json_tree;
 mod xml;
 mod xml_tree;
 
@@ -172,7 +172,7 @@ pub enum MessageError {
     Structure(#[from] StructureError),
 }
 
-fn bad(place: &str, what: &str, value: &str, why: impl Into<String>) -> MessageError {
+pub(super) fn bad(place: &str, what: &str, value: &str, why: impl Into<String>) -> MessageError {
     MessageError::BadValue {
         place: place.to_owned(),
         what: what.to_owned(),
@@ -182,7 +182,7 @@ fn bad(place: &str, what: &str, value: &str, why: impl Into<String>) -> MessageE
 }
 
 /// INV-80: an instant states its offset from UTC.
-fn instant(place: &str, what: &str, text: &str) -> Result<DateTime<Utc>, MessageError> {
+pub(super) fn instant(place: &str, what: &str, text: &str) -> Result<DateTime<Utc>, MessageError> {
     DateTime::parse_from_rfc3339(text).map(Into::into).map_err(|_| {
         bad(
             place,
@@ -214,7 +214,7 @@ fn decimal(place: &str, what: &str, text: &str) -> Result<Decimal, MessageError>
     Decimal::parse(text).map_err(|why| bad(place, what, text, why))
 }
 
-fn occurs(place: &str, what: &str, text: &str) -> Result<Occurs, MessageError> {
+pub(super) fn occurs(place: &str, what: &str, text: &str) -> Result<Occurs, MessageError> {
     if text == "unbounded" {
         Ok(Occurs::Unbounded)
     } else {

@@ -165,3 +165,182 @@ impl ArtefactRecord {
         }
     }
 }
+
+impl ArtefactRecords {
+    /// INV-372: what each partial was cut from, for a fold to carry into the next edition.
+    pub fn partial_of(&self) -> BTreeMap<ArtefactUrn, ArtefactFingerprint> {
+        self.records
+            .iter()
+            .filter_map(|record| Some((record.urn.clone(), record.partial_of?)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::testing::{Change, change, sample, sample_with_hierarchy, urn};
+
+    const DIM_2: &str = "codelist.Codelist=SYNTHETIC:CL_DIM_2(1.0)";
+
+    fn plain(structures: &Structures) -> ArtefactRecords {
+        record(structures, &BTreeMap::new()).unwrap()
+    }
+
+    fn with_version(structures: &Structures, version: &str) -> Structures {
+        let mut structures = structures.clone();
+        let artefact = structures.remove(&urn(DIM_2)).unwrap();
+        let crate::structure::model::Artefact::Codelist(mut codelist) = artefact else {
+            panic!()
+        };
+        codelist.header.urn = urn(&DIM_2.replace("1.0", version));
+        structures
+            .insert(crate::structure::model::Artefact::Codelist(codelist))
+            .unwrap();
+        structures
+    }
+
+    fn partial() -> (Structures, ArtefactFingerprint) {
+        let mut structures = sample();
+        let full = CanonicalText::of(structures.get(&urn(DIM_2)).unwrap()).fingerprint();
+        let crate::structure::model::Artefact::Codelist(mut codelist) = structures.remove(&urn(DIM_2)).unwrap() else {
+            panic!()
+        };
+        codelist.is_partial = true;
+        codelist.codes.truncate(1);
+        structures
+            .insert(crate::structure::model::Artefact::Codelist(codelist))
+            .unwrap();
+        (structures, full)
+    }
+
+    /// INV-45, INV-52: every artefact has a record, sorted by URN, with the golden fingerprints.
+    #[test]
+    fn records_are_sorted_and_complete() {
+        let golden: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/sdmx/canonical_texts.json")).unwrap();
+        let records = plain(&sample_with_hierarchy());
+        assert_eq!(records.form, CanonicalForm::One);
+        let got: Vec<(String, String)> = records
+            .records
+            .iter()
+            .map(|record| (record.urn.to_string(), record.fingerprint.to_string()))
+            .collect();
+        let mut expected: Vec<(String, String)> = golden["artefacts"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(urn, entry)| (urn.clone(), entry["fingerprint"].as_str().unwrap().to_owned()))
+            .collect();
+        expected.sort();
+        assert_eq!(got, expected);
+    }
+
+    /// INV-52, INV-53: the record as the manifest has it; `partial_of` is absent for a full artefact.
+    #[test]
+    fn record_as_the_manifest_has_it() {
+        let (structures, full) = partial();
+        let records = record(&structures, &BTreeMap::from([(urn(DIM_2), full)])).unwrap();
+        let json = serde_json::to_value(&records.records).unwrap();
+        let entries = json.as_array().unwrap();
+        let cut = entries
+            .iter()
+            .find(|entry| entry["urn"] == urn(DIM_2).as_str())
+            .unwrap();
+        assert_eq!(cut["stability"], "legacy");
+        assert_eq!(cut["partial"], true);
+        assert_eq!(cut["partial_of"], full.to_string());
+        assert!(
+            entries
+                .iter()
+                .filter(|entry| *entry != cut)
+                .all(|entry| entry.get("partial_of").is_none())
+        );
+        let semantic = plain(&with_version(&sample(), "1.2.0"));
+        let entry = semantic
+            .records
+            .iter()
+            .find(|record| record.urn.id() == "CL_DIM_2")
+            .unwrap();
+        assert_eq!(serde_json::to_value(entry).unwrap()["stability"], "semantic");
+    }
+
+    /// INV-52: a partial of which nobody knows what it was cut from is refused.
+    #[test]
+    fn partial_without_origin_is_refused() {
+        assert_eq!(
+            record(&partial().0, &BTreeMap::new()),
+            Err(RecordError::NoPartialOf { urn: urn(DIM_2) })
+        );
+    }
+
+    /// INV-52: a full artefact has no `partial_of`, and neither has what isn't held.
+    #[test]
+    fn origin_of_a_full_artefact_is_refused() {
+        let (_, full) = partial();
+        let origin = BTreeMap::from([(urn(DIM_2), full)]);
+        assert!(matches!(
+            record(&sample(), &origin),
+            Err(RecordError::FullHasPartialOf { .. })
+        ));
+        let mut without = sample();
+        without.remove(&urn(DIM_2));
+        assert!(matches!(record(&without, &origin), Err(RecordError::NotHeld { .. })));
+    }
+
+    /// INV-89: two editions that hold different content under one full URN are named; the same content is fine.
+    #[test]
+    fn copies_that_differ_are_named() {
+        let first = plain(&sample());
+        assert_eq!(disagreements(&first, &plain(&sample())), []);
+        let mut other = sample();
+        change(&mut other, DIM_2, Change::RenameCode("D2_0", "other"));
+        let found = disagreements(&first, &plain(&other));
+        assert!(
+            matches!(&found[..], [Disagreement { urn: of, .. }] if *of == urn(DIM_2)),
+            "{found:?}"
+        );
+    }
+
+    /// INV-90: a partial is no copy of the full artefact.
+    #[test]
+    fn partials_are_not_compared_as_copies() {
+        let (structures, full) = partial();
+        let records = record(&structures, &BTreeMap::from([(urn(DIM_2), full)])).unwrap();
+        assert_eq!(disagreements(&plain(&sample()), &records), []);
+        assert_eq!(disagreements(&records, &plain(&sample())), []);
+    }
+
+    /// INV-70: fingerprints of different forms are never compared.
+    #[test]
+    fn other_forms_are_not_compared() {
+        let mut other = sample();
+        change(&mut other, DIM_2, Change::RenameCode("D2_0", "à"));
+        assert_eq!(disagreements(&plain(&sample()), &plain(&other)), []);
+    }
+
+    /// INV-91: only a full artefact with a semantic version is kept under its URN alone.
+    #[test]
+    fn legacy_and_partial_artefacts_are_kept_under_their_edition() {
+        let scope = |structures: &Structures, origin: &BTreeMap<_, _>| {
+            let records = record(structures, origin).unwrap();
+            records
+                .records
+                .iter()
+                .find(|record| record.urn.id() == "CL_DIM_2")
+                .unwrap()
+                .cache_scope()
+        };
+        let none = BTreeMap::new();
+        assert_eq!(scope(&sample(), &none), CacheScope::EditionAndUrn);
+        assert_eq!(scope(&with_version(&sample(), "1.0.0"), &none), CacheScope::Urn);
+        assert_eq!(
+            scope(&with_version(&sample(), "0.1.0"), &none),
+            CacheScope::EditionAndUrn
+        );
+        let (structures, full) = partial();
+        let structures = with_version(&structures, "1.0.0");
+        let origin = BTreeMap::from([(urn(&DIM_2.replace("1.0", "1.0.0")), full)]);
+        assert_eq!(scope(&structures, &origin), CacheScope::EditionAndUrn);
+    }
+}

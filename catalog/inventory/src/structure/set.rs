@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
     canonical::CanonicalText,
-    model::{Artefact, Attachment, DataStructure, HierarchicalCode, Item, Representation},
+    model::{Artefact, Attachment, Coding, DataStructure, HierarchicalCode, Item, Occurs, Representation},
     urn::{ArtefactUrn, Class, is_id},
 };
 
@@ -126,17 +126,19 @@ impl Structures {
         Ok(structures)
     }
 
-    /// Checks an artefact and adds it; the same artefact again is fine, another under its URN is refused.
+    /// Checks an artefact and adds it; the same content again is fine, another under its URN is refused.
     pub fn insert(&mut self, artefact: Artefact) -> Result<(), StructureError> {
         check(&artefact)?;
         if let Some(first) = self.artefacts.get(artefact.urn()) {
-            if *first == artefact {
+            // Two files may list the values of a set in different orders, so texts are compared and not values.
+            let (first, second) = (CanonicalText::of(first), CanonicalText::of(&artefact));
+            if first.as_str() == second.as_str() {
                 return Ok(());
             }
             return Err(StructureError::Twice {
                 urn: artefact.urn().clone(),
-                first: CanonicalText::of(first).fingerprint(),
-                second: CanonicalText::of(&artefact).fingerprint(),
+                first: first.fingerprint(),
+                second: second.fingerprint(),
             });
         }
         self.artefacts.insert(artefact.urn().clone(), artefact);
@@ -312,6 +314,16 @@ fn check_data_structure(urn: &ArtefactUrn, structure: &DataStructure) -> Result<
                 urn: urn.clone(),
                 what: "a dimension of time has no concept roles",
             });
+        }
+    }
+    for (class, component) in structure.components() {
+        let Coding {
+            min_occurs, max_occurs, ..
+        } = &component.local;
+        let repeats = (*min_occurs, *max_occurs) != (1, Occurs::AtMost(1));
+        if repeats && !matches!(class, Class::Measure | Class::DataAttribute) {
+            let what = "a dimension has one value, so it states no number of values";
+            return Err(StructureError::NotInClass { urn: urn.clone(), what });
         }
     }
     let dimensions: BTreeSet<&str> = structure

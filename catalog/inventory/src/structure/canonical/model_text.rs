@@ -53,8 +53,9 @@ fn whole(value: Option<u64>) -> Canon {
     value.map_or(Canon::Null, |value| Canon::Number(value.to_string()))
 }
 
+/// A decimal is written as text: a JSON number would be cut to a double by most readers.
 fn decimal(value: Option<&Decimal>) -> Canon {
-    value.map_or(Canon::Null, |value| Canon::Number(value.as_str().to_owned()))
+    value.map_or(Canon::Null, |value| text(value.as_str()))
 }
 
 /// INV-78: a reference is its URN.

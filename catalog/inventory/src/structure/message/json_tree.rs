@@ -9,7 +9,7 @@ use crate::structure::model::Decimal;
 
 /// A JSON value.
 #[derive(Debug, Clone)]
-pub(super) enum Json {
+pub(in crate::structure) enum Json {
     Null,
     Bool(bool),
     Number(serde_json::Number),
@@ -19,7 +19,7 @@ pub(super) enum Json {
 }
 
 impl Json {
-    pub(super) fn parse(bytes: &[u8], limits: Limits) -> Result<Self, MessageError> {
+    pub(in crate::structure) fn parse(bytes: &[u8], limits: Limits) -> Result<Self, MessageError> {
         let text = bounded(bytes, limits)?;
         // What the visitor refuses comes out of serde_json as text; the reason itself is kept here.
         let refused = RefCell::new(None);
@@ -161,13 +161,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
 }
 
 /// An object whose fields are taken one by one; [`Node::finish`] refuses what nobody took.
-pub(super) struct Node {
-    pub(super) place: String,
+pub(in crate::structure) struct Node {
+    pub(in crate::structure) place: String,
     fields: BTreeMap<String, Json>,
 }
 
 impl Node {
-    pub(super) fn of(place: impl Into<String>, value: Json) -> Result<Self, MessageError> {
+    pub(in crate::structure) fn of(place: impl Into<String>, value: Json) -> Result<Self, MessageError> {
         let place = place.into();
         match value {
             Json::Object(fields) => Ok(Self { place, fields }),
@@ -184,11 +184,11 @@ impl Node {
     }
 
     /// Forgets a field that repeats what another says, or that an edition doesn't store.
-    pub(super) fn ignore(&mut self, key: &str) {
+    pub(in crate::structure) fn ignore(&mut self, key: &str) {
         self.fields.remove(key);
     }
 
-    pub(super) fn text(&mut self, key: &str) -> Result<Option<String>, MessageError> {
+    pub(in crate::structure) fn text(&mut self, key: &str) -> Result<Option<String>, MessageError> {
         match self.take(key) {
             None => Ok(None),
             Some(Json::Text(text)) => Ok(Some(text)),
@@ -196,7 +196,7 @@ impl Node {
         }
     }
 
-    pub(super) fn needed(&mut self, key: &'static str) -> Result<String, MessageError> {
+    pub(in crate::structure) fn needed(&mut self, key: &'static str) -> Result<String, MessageError> {
         self.text(key)?.ok_or_else(|| MessageError::Missing {
             place: self.place.clone(),
             what: key,
@@ -204,7 +204,7 @@ impl Node {
     }
 
     /// A scalar as the text another format would hold.
-    pub(super) fn scalar(&mut self, key: &str) -> Result<Option<String>, MessageError> {
+    pub(in crate::structure) fn scalar(&mut self, key: &str) -> Result<Option<String>, MessageError> {
         match self.take(key) {
             None => Ok(None),
             Some(Json::Text(text)) => Ok(Some(text)),
@@ -214,7 +214,7 @@ impl Node {
         }
     }
 
-    pub(super) fn boolean(&mut self, key: &str) -> Result<Option<bool>, MessageError> {
+    pub(in crate::structure) fn boolean(&mut self, key: &str) -> Result<Option<bool>, MessageError> {
         match self.take(key) {
             None => Ok(None),
             Some(Json::Bool(value)) => Ok(Some(value)),
@@ -223,19 +223,19 @@ impl Node {
         }
     }
 
-    pub(super) fn number<T: std::str::FromStr>(&mut self, key: &str) -> Result<Option<T>, MessageError> {
+    pub(in crate::structure) fn number<T: std::str::FromStr>(&mut self, key: &str) -> Result<Option<T>, MessageError> {
         self.scalar(key)?
             .map(|text| number(&self.place, key, &text))
             .transpose()
     }
 
-    pub(super) fn decimal(&mut self, key: &str) -> Result<Option<Decimal>, MessageError> {
+    pub(in crate::structure) fn decimal(&mut self, key: &str) -> Result<Option<Decimal>, MessageError> {
         self.scalar(key)?
             .map(|text| decimal(&self.place, key, &text))
             .transpose()
     }
 
-    pub(super) fn list(&mut self, key: &str) -> Result<Vec<Json>, MessageError> {
+    pub(in crate::structure) fn list(&mut self, key: &str) -> Result<Vec<Json>, MessageError> {
         match self.take(key) {
             None => Ok(Vec::new()),
             Some(Json::List(list)) => Ok(list),
@@ -243,7 +243,7 @@ impl Node {
         }
     }
 
-    pub(super) fn texts(&mut self, key: &str) -> Result<Vec<String>, MessageError> {
+    pub(in crate::structure) fn texts(&mut self, key: &str) -> Result<Vec<String>, MessageError> {
         let members = self.list(key)?;
         members
             .into_iter()
@@ -254,12 +254,12 @@ impl Node {
             .collect()
     }
 
-    pub(super) fn object(&mut self, key: &str) -> Result<Option<Self>, MessageError> {
+    pub(in crate::structure) fn object(&mut self, key: &str) -> Result<Option<Self>, MessageError> {
         let place = format!("{}.{key}", self.place);
         self.take(key).map(|value| Self::of(place, value)).transpose()
     }
 
-    pub(super) fn objects(&mut self, key: &str) -> Result<Vec<Self>, MessageError> {
+    pub(in crate::structure) fn objects(&mut self, key: &str) -> Result<Vec<Self>, MessageError> {
         let members = self.list(key)?;
         let place = &self.place;
         members
@@ -269,11 +269,21 @@ impl Node {
             .collect()
     }
 
-    pub(super) fn into_fields(self) -> BTreeMap<String, Json> {
+    /// Whether a field is there and an object.
+    pub(in crate::structure) fn is_object(&self, key: &str) -> bool {
+        matches!(self.fields.get(key), Some(Json::Object(_)))
+    }
+
+    /// Whether a field is there and a list.
+    pub(in crate::structure) fn is_list(&self, key: &str) -> bool {
+        matches!(self.fields.get(key), Some(Json::List(_)))
+    }
+
+    pub(in crate::structure) fn into_fields(self) -> BTreeMap<String, Json> {
         self.fields
     }
 
-    pub(super) fn finish(self) -> Result<(), MessageError> {
+    pub(in crate::structure) fn finish(self) -> Result<(), MessageError> {
         match self.fields.into_iter().find(|(_, value)| !matches!(value, Json::Null)) {
             None => Ok(()),
             Some((key, _)) => Err(MessageError::Unsupported {
