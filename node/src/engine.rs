@@ -9,6 +9,7 @@ mod convert;
 mod core;
 mod doctor;
 mod files;
+mod footers;
 mod founding;
 mod group;
 mod inspect;

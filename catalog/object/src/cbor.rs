@@ -3,6 +3,8 @@
 //! Maps have ascending integer keys, lengths are definite, integers shortest, and there are no floats. A decoder encodes
 //! what it decoded and demands equal bytes, so there is exactly one byte string for each value (SOP-130, SOP-131).
 
+mod form;
+
 use minicbor::data::Type;
 
 /// Largest signed payload that is decoded at all (SOP-135); bulk commits may be larger and say so.
@@ -116,6 +118,11 @@ impl Encoder {
         v.encode(self);
         self
     }
+    /// Bytes that are an encoded item already.
+    pub(crate) fn encoded(&mut self, item: &[u8]) -> &mut Self {
+        self.0.writer_mut().extend_from_slice(item);
+        self
+    }
     /// The bytes written.
     pub fn into_vec(self) -> Vec<u8> {
         self.0.into_writer()
@@ -175,9 +182,19 @@ impl<'b> Decoder<'b> {
         }
         Ok(false)
     }
+    /// A tag, whose item follows.
+    pub(crate) fn tag(&mut self) -> Result<u64, DecodeError> {
+        self.0.tag().map(|tag| tag.as_u64()).map_err(malformed)
+    }
     /// A field value.
     pub fn field<T: Field>(&mut self) -> Result<T, DecodeError> {
         T::decode(self)
+    }
+    /// The bytes of the next item, whatever it is, if they are its deterministic encoding.
+    pub(crate) fn any(&mut self) -> Result<&'b [u8], DecodeError> {
+        let from = self.0.position();
+        form::pass_item(&mut self.0)?;
+        Ok(&self.0.input()[from..self.0.position()])
     }
     /// Whether all input was read.
     pub fn is_at_end(&self) -> bool {

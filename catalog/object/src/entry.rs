@@ -10,8 +10,8 @@ use crate::{
     hlc::Hlc,
     id::{DomainId, MeshId, RecordId, SiteId},
     record::{
-        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshGenesis,
-        MeshName, NodeBinding, ObjectManifest, RejoinOffer, RootAnnouncement, TableGenesis, TableOp,
+        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, ManifestOutline, MembershipOp,
+        MeshGenesis, MeshName, NodeBinding, ObjectManifest, RejoinOffer, RootAnnouncement, TableGenesis, TableOp,
     },
     sign::{Body, Signed, SignedIn, VerifyError, decode_envelope},
 };
@@ -40,14 +40,14 @@ macro_rules! entries {
         pub enum EntryIn { $($(#[$meta])* $kind(SignedIn<$body>),)* }
 
         impl EntryIn {
-            /// Decodes any entry by the content type in its envelope.
-            pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+            /// Decodes by the content type in the envelope; where two kinds share one, as the first of them.
+            fn decode_known(bytes: &[u8]) -> Result<Self, DecodeError> {
                 let longest = [$(<$body as Payload>::MAX_BYTES),*].into_iter().max().expect("there are formats");
                 let (content_type, envelope) = decode_envelope(bytes, longest)?;
-                match content_type.as_str() {
-                    $(<$body as Body>::CONTENT_TYPE => SignedIn::from_envelope(envelope, bytes).map(Self::$kind),)*
-                    _ => Err(DecodeError::UnknownContentType),
-                }
+                $(if content_type == <$body as Body>::CONTENT_TYPE {
+                    return SignedIn::from_envelope(envelope, bytes).map(Self::$kind);
+                })*
+                Err(DecodeError::UnknownContentType)
             }
 
             /// Its format.
@@ -148,6 +148,18 @@ entries! {
     Access(AccessRecord) = 14, hlc issued_hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
     /// A change of a table's columns.
     TableOp(TableOp) = 15, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
+    /// What an object is, in a form this build cannot read in full.
+    NewerManifest(ManifestOutline) = 16, hlc created_hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
+}
+
+impl EntryIn {
+    /// Decodes any entry by the content type in its envelope. A manifest of a later build is one of a kind of its own (SOP-4).
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_known(bytes).or_else(|error| match SignedIn::<ManifestOutline>::decode(bytes) {
+            Ok(outline) if outline.claimed().is_newer() => Ok(Self::NewerManifest(outline)),
+            _ => Err(error),
+        })
+    }
 }
 
 impl EntryKind {
@@ -158,6 +170,7 @@ impl EntryKind {
             Self::TableGenesis
                 | Self::TableOp
                 | Self::Manifest
+                | Self::NewerManifest
                 | Self::Access
                 | Self::RootAnnouncement
                 | Self::KitRecord

@@ -2,6 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
+/// Threads that can run side by side here.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runs `work` over `jobs` on at most `threads` threads. A panic of the work goes on in the caller.
 pub fn in_parallel<J: Send, R: Send>(threads: usize, jobs: Vec<J>, work: impl Fn(J) -> R + Sync) -> Vec<R> {
     let threads = threads.min(jobs.len());

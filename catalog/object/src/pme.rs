@@ -71,7 +71,7 @@ pub use open::{Column, Footer, OpenError, OpenOptions, view_of};
 pub use pad::{PAD_KEY, PadError, Padded};
 pub use page::{PageInfo, PageKind};
 pub use read::{Batches, DecodeOptions, Projection, ReadPlan};
-pub use repack::{OtherSources, repack_key_value};
+pub use repack::{OtherSources, SourcesCommitment};
 pub use seal::Sealed;
 pub use view::DecodeError;
 

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod manifest;
 pub mod membership;
+pub mod outline;
 pub mod recovery;
 pub mod table;
 pub mod table_op;
@@ -16,6 +17,7 @@ pub use membership::{
     CommitRecord, DomainGenesis, HeadClaim, KekRecord, MembershipOp, MeshGenesis, MeshName, NodeBinding, OpKind,
     RejoinOffer, Role,
 };
+pub use outline::ManifestOutline;
 pub use recovery::{KitRecord, RecoveryRootBody, RootAnnouncement};
 pub use table::{ColumnDef, TableClass, TableGenesis};
 pub use table_op::{ColumnChange, TableOp};

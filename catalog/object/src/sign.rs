@@ -15,7 +15,7 @@ use coset::{
 };
 
 use crate::{
-    cbor::{self, DecodeError, Encoder, Payload},
+    cbor::{self, DecodeError, Decoder, Encoder, Payload},
     envelope::check_outline,
     id::{DomainId, MeshId, RecordId, SiteId},
     secret::SiteKey,
@@ -199,6 +199,28 @@ impl<B: Body> SignedIn<B> {
         })?;
         Ok(Signed::proven(self.body, &self.bytes))
     }
+}
+
+/// The body in bytes that were verified before and are stored under their id. `None` when they are not the bytes of that id, or not of
+/// this format.
+///
+/// The id stands for everything that [`SignedIn::decode`] proves once: one form, one spelling, the profile's header. So nothing but the
+/// payload is read, which is what listing thousands of entries costs.
+pub fn stored_body<B: Body>(bytes: &[u8], id: &RecordId) -> Option<B> {
+    if record_id(bytes) != *id {
+        return None;
+    }
+    let mut d = Decoder::new(bytes);
+    d.tag().ok()?;
+    d.array_of(4).ok()?;
+    let protected = d.bytes().ok()?;
+    d.map().ok()?;
+    let payload = d.bytes().ok()?;
+    let mut header = Decoder::new(protected);
+    (header.map().ok()? == 3 && header.uint().ok()? == 1).then_some(())?;
+    header.int().ok()?;
+    (header.uint().ok()? == 3 && header.text().ok()? == B::CONTENT_TYPE).then_some(())?;
+    B::decode(&mut Decoder::new(payload)).ok()
 }
 
 /// BLAKE3 of exact signed bytes.

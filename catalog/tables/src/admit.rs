@@ -4,6 +4,7 @@
 //! with everything that depends on it. It is idempotent and order-free: after a commit each entry's state is what the whole
 //! set of entries says, however they came (SOP-154, SOP-158).
 
+mod again;
 mod alarm;
 mod bound;
 mod facets;
@@ -124,7 +125,7 @@ impl Txn {
                 after: first.state,
             },
         );
-        if row.kind == EntryKind::Manifest {
+        if matches!(row.kind, EntryKind::Manifest | EntryKind::NewerManifest) {
             for key in self.keys(&BY_MANIFEST, id.as_bytes(), usize::MAX)? {
                 self.work
                     .queue
@@ -132,7 +133,7 @@ impl Txn {
             }
             self.enqueue_adopters(id, &facets)?;
         }
-        for object in facets.named_objects() {
+        for object in facets.named_objects(row.kind) {
             if self.byte_state(object)?.is_none() {
                 self.set_byte_state(object, ByteState::PendingBytes, 0, now_ms)?;
             }

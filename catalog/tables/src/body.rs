@@ -10,9 +10,9 @@ use std::{
 use sovm_object::{
     entry::EntryKind,
     id::{ManifestHash, RecordId},
-    parallel::in_parallel,
+    parallel::{cores, in_parallel},
     record::{AccessRecord, DomainGenesis, KekRecord, MeshGenesis, ObjectManifest, TableGenesis},
-    sign::{Body, Signed, SignedIn},
+    sign::{Body, Signed, SignedIn, stored_body},
 };
 
 use crate::{
@@ -52,8 +52,12 @@ pub(crate) fn decode<B: Body + Clone>(bytes: &[u8]) -> Result<B, StoreError> {
 }
 
 /// The body of an entry that an index says is here.
-pub(crate) fn of<B: Body + Clone>(rows: &(impl Rows + ?Sized), id: &RecordId) -> Result<B, StoreError> {
-    decode(&row(rows, id)?.ok_or_else(|| form(&ENTRIES))?.bytes)
+pub(crate) fn of<B: Body>(rows: &(impl Rows + ?Sized), id: &RecordId) -> Result<B, StoreError> {
+    stored(id, &row(rows, id)?.ok_or_else(|| form(&ENTRIES))?.bytes)
+}
+
+fn stored<B: Body>(id: &RecordId, bytes: &[u8]) -> Result<B, StoreError> {
+    stored_body(bytes, id).ok_or_else(|| form(&ENTRIES))
 }
 
 /// A stored entry as a signed value. The signature is checked once more, since that is the one way to the type.
@@ -70,7 +74,10 @@ pub(crate) fn signed<B: Body>(rows: &(impl Rows + ?Sized), id: &RecordId) -> Res
 /// A manifest by its hash.
 pub(crate) fn manifest(rows: &(impl Rows + ?Sized), hash: &ManifestHash) -> Result<Known<ObjectManifest>, StoreError> {
     Ok(match row(rows, &RecordId::from(*hash))? {
-        Some(row) if row.kind == EntryKind::Manifest => Known::Yes(Box::new(decode(&row.bytes)?)),
+        Some(row) if row.kind == EntryKind::Manifest => {
+            Known::Yes(Box::new(stored(&RecordId::from(*hash), &row.bytes)?))
+        }
+        Some(row) if row.kind == EntryKind::NewerManifest => Known::Newer,
         Some(_) => Known::OtherKind,
         None => Known::No,
     })
@@ -110,13 +117,13 @@ pub(crate) fn decode_manifests(rows: &(impl Rows + ?Sized), ids: &[RecordId]) ->
             entries.push((id, row.bytes));
         }
     }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores();
     let share = entries.len().div_ceil(threads).max(DECODED_BY_ONE);
     let shares: Vec<_> = entries.chunks(share).collect();
     let decoded = in_parallel(threads, shares, |entries| {
         let decoded = entries
             .iter()
-            .map(|(id, bytes)| Ok((*id, Arc::new(decode::<ObjectManifest>(bytes)?))));
+            .map(|(id, bytes)| Ok((*id, Arc::new(stored::<ObjectManifest>(id, bytes)?))));
         decoded.collect::<Result<Vec<_>, StoreError>>()
     });
     let decoded = decoded.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -15,8 +15,8 @@ use sovm_object::{
     id::{DomainId, KekId, ManifestHash, RecordId, TableId},
     kek,
     record::{
-        AccessRecord, DomainGenesis, KekRecord, MembershipOp, ObjectKind, ObjectManifest, TableClass, TableGenesis,
-        TableOp,
+        AccessRecord, DomainGenesis, KekRecord, ManifestOutline, MembershipOp, ObjectKind, ObjectManifest, TableClass,
+        TableGenesis, TableOp,
     },
     roster::{Right, Roster, Verdict},
 };
@@ -52,6 +52,8 @@ pub(crate) trait Facts {
 /// Result of looking an entry up by an id that should name a certain kind.
 pub(crate) enum Known<T> {
     Yes(Box<T>),
+    /// Of this kind, in a form that only a newer build reads.
+    Newer,
     OtherKind,
     No,
 }
@@ -92,6 +94,14 @@ pub(crate) fn by_membership(facts: &impl Facts, scope: Scope, site: &sovm_object
         EntryState::Accepted
     } else {
         EntryState::WaitingAuthority
+    })
+}
+
+/// A manifest this build cannot read is kept for members; what it says is for later builds to judge (SOP-4).
+pub(crate) fn newer_manifest(facts: &impl Facts, scope: Scope, manifest: &ManifestOutline) -> Judged {
+    Ok(match by_membership(facts, scope, &manifest.producer)? {
+        EntryState::Accepted => EntryState::Unsupported,
+        waiting => waiting,
     })
 }
 
@@ -142,6 +152,7 @@ pub(crate) fn table_op(facts: &impl Facts, id: &RecordId, op: &TableOp) -> Judge
 pub(crate) fn access(facts: &impl Facts, record: &AccessRecord) -> Judged {
     let manifest = match facts.manifest(&record.object_manifest_hash)? {
         Known::Yes(manifest) => manifest,
+        Known::Newer => return Ok(EntryState::Unsupported),
         Known::OtherKind => return Ok(refused(RefusalReason::NotAManifest)),
         Known::No => return Ok(EntryState::NoManifest),
     };
@@ -344,6 +355,7 @@ const fn is_tombstone(kind: ObjectKind) -> bool {
 fn adoption(facts: &impl Facts, adopted: &ManifestHash, manifest: &ObjectManifest) -> Judged {
     let original = match facts.manifest(adopted)? {
         Known::Yes(original) => original,
+        Known::Newer => return Ok(EntryState::Unsupported),
         Known::OtherKind => return Ok(refused(RefusalReason::NotAManifest)),
         Known::No => return Ok(EntryState::NoManifest),
     };

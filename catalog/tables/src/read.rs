@@ -90,6 +90,8 @@ pub struct Counts {
     pub quarantined: u64,
     /// Entries that do not count.
     pub refused: u64,
+    /// Entries of newer builds, and those that stand on them.
+    pub unsupported: u64,
     /// Sealed entries that do not open yet, and those of formats this build does not know.
     pub held: u64,
     /// Objects whose bytes are here.
@@ -141,6 +143,7 @@ pub trait Read: Rows {
             EntryState::WaitingTable,
             EntryState::NoManifest,
             EntryState::NoAccess,
+            EntryState::Unsupported,
         ];
         for state in states {
             for key in self.keys(&BY_STATE, &[state.codes().0], limit)? {
@@ -595,6 +598,7 @@ pub trait Read: Rows {
             no_access: entries(EntryState::NoAccess)?,
             quarantined: entries(EntryState::Quarantined(QuarantineReason::ClockAhead))?,
             refused: entries(EntryState::Refused(RefusalReason::Authority))?,
+            unsupported: entries(EntryState::Unsupported)?,
             held: self.count(&HELD)?,
             objects_available: bytes(ByteState::Available)?,
             objects_pending: bytes(ByteState::PendingBytes)?,

@@ -80,6 +80,8 @@ pub enum EntryState {
     NoManifest,
     /// A manifest without a valid access record (SOP-152).
     NoAccess,
+    /// A manifest that a newer build wrote, or an entry that stands on one (SOP-4). Kept and passed on; in no table.
+    Unsupported,
     /// Set aside.
     Quarantined(QuarantineReason),
     /// It does not count. Judged again when what decided changes (SOP-170).
@@ -101,6 +103,7 @@ impl EntryState {
             Self::NoAccess => (5, 0),
             Self::Quarantined(QuarantineReason::ClockAhead) => (6, 1),
             Self::Refused(reason) => (7, reason.code()),
+            Self::Unsupported => (8, 0),
         }
     }
 
@@ -116,6 +119,7 @@ impl EntryState {
                 Some(reason) => Self::Refused(reason),
                 None => return None,
             },
+            (8, 0) => Self::Unsupported,
             _ => return None,
         })
     }
@@ -133,6 +137,7 @@ impl fmt::Display for EntryState {
                 f.write_str("quarantined: its time is more than five minutes ahead of this clock")
             }
             Self::Refused(reason) => write!(f, "refused: {reason}"),
+            Self::Unsupported => f.write_str("kept: written by a newer version of sovm than this one"),
         }
     }
 }
@@ -284,6 +289,6 @@ mod tests {
                 assert_eq!(known.code(), state);
             }
         }
-        assert_eq!(found, 6 + 15);
+        assert_eq!(found, 7 + 15);
     }
 }

@@ -6,8 +6,9 @@ use sovm_object::{
     kek::KekRing,
     key,
     record::{
-        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshGenesis,
-        MeshName, NodeBinding, ObjectManifest, RecoveryRootBody, RejoinOffer, RootAnnouncement, TableGenesis, TableOp,
+        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, ManifestOutline, MembershipOp,
+        MeshGenesis, MeshName, NodeBinding, ObjectManifest, RecoveryRootBody, RejoinOffer, RootAnnouncement,
+        TableGenesis, TableOp,
     },
     seal0::SealedIn,
     secret::Kek,
@@ -88,7 +89,7 @@ pub(super) fn record(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else {
         return;
     };
-    match kind % 16 {
+    match kind % 17 {
         0 => check::<RecoveryRootBody>(bytes),
         1 => check::<MeshGenesis>(bytes),
         2 => check::<MeshName>(bytes),
@@ -104,6 +105,7 @@ pub(super) fn record(bytes: &[u8]) {
         12 => table(bytes),
         13 => check::<ObjectManifest>(bytes),
         14 => check::<AccessRecord>(bytes),
+        16 => check::<ManifestOutline>(bytes),
         _ => check::<TableOp>(bytes),
     }
 }

@@ -325,7 +325,7 @@ impl ObjectStore {
         let paths = self.0.paths.clone();
         let _flushed = blocking(move || sync_files(&paths, &hash, size)).await?;
         #[cfg(test)]
-        self.0.flushed.lock().unwrap().extend(_flushed);
+        self.note_flushed(_flushed.into_iter().map(|Flushed(path)| path));
         reached("store.flushed");
         self.store()
             .tags()
@@ -335,6 +335,8 @@ impl ObjectStore {
         reached("store.tagged");
         // The only acknowledgement of the store's database that means "on disk".
         self.store().sync_db().await.map_err(request_failed)?;
+        #[cfg(test)]
+        self.note_flushed([self.0.root.join("blobs.db")]);
         Ok(Some(Durable { id, size }))
     }
 
@@ -426,6 +428,11 @@ impl ObjectStore {
     #[cfg(test)]
     pub(super) fn flushed(&self) -> Vec<PathBuf> {
         self.0.flushed.lock().unwrap().clone()
+    }
+
+    #[cfg(test)]
+    fn note_flushed(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.0.flushed.lock().unwrap().extend(paths);
     }
 
     /// Where the objects lie.
@@ -554,31 +561,37 @@ fn prepare(root: PathBuf) -> Result<(PathBuf, File), OpenError> {
     Ok((root, lock))
 }
 
-/// Flushes an object's files and the directory that names them, and gives what was flushed.
-fn sync_files(paths: &PathOptions, hash: &Hash, size: u64) -> Result<Vec<PathBuf>, StoreError> {
+/// A file or directory whose content is on the disk. Nothing but a flush makes one.
+struct Flushed(#[cfg_attr(not(test), expect(dead_code, reason = "only the test that cuts the power asks"))] PathBuf);
+
+impl Flushed {
+    fn sync(open: &File, path: &Path) -> io::Result<Self> {
+        open.sync_all()?;
+        Ok(Self(path.to_owned()))
+    }
+}
+
+/// Flushes an object's files and the directory that names them.
+fn sync_files(paths: &PathOptions, hash: &Hash, size: u64) -> Result<Vec<Flushed>, StoreError> {
     let mut flushed = Vec::new();
     if size > INLINE_BYTES_MAX {
-        flushed.push(paths.data_path(hash));
-        sync_file(&paths.data_path(hash), size)?;
+        flushed.push(sync_file(&paths.data_path(hash), size)?);
     }
     let outboard_bytes = outboard_bytes(size);
     if outboard_bytes > INLINE_BYTES_MAX {
-        flushed.push(paths.outboard_path(hash));
-        sync_file(&paths.outboard_path(hash), outboard_bytes)?;
+        flushed.push(sync_file(&paths.outboard_path(hash), outboard_bytes)?);
     }
     let directory = &paths.data_path;
-    flushed.push(directory.clone());
-    File::open(directory)
-        .and_then(|open| open.sync_all())
-        .map_err(|source| StoreError::Io {
-            action: "flush the directory",
-            path: directory.clone(),
-            source,
-        })?;
+    let synced = File::open(directory).and_then(|open| Flushed::sync(&open, directory));
+    flushed.push(synced.map_err(|source| StoreError::Io {
+        action: "flush the directory",
+        path: directory.clone(),
+        source,
+    })?);
     Ok(flushed)
 }
 
-fn sync_file(path: &Path, size: u64) -> Result<(), StoreError> {
+fn sync_file(path: &Path, size: u64) -> Result<Flushed, StoreError> {
     let at = |action| {
         move |source| StoreError::Io {
             action,
@@ -595,7 +608,7 @@ fn sync_file(path: &Path, size: u64) -> Result<(), StoreError> {
             "the file is shorter than the object",
         )));
     }
-    file.sync_all().map_err(at("flush"))
+    Flushed::sync(&file, path).map_err(at("flush"))
 }
 
 /// Length of an object's inner hashes on disk: one pair of hashes for every group of 16 KiB but one.

@@ -13,6 +13,7 @@ use arrow::{
 };
 use async_trait::async_trait;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use sovm_object::parallel::cores;
 
 use super::{
     BenchOptions, data,
@@ -364,7 +365,7 @@ impl Bench {
         let task = duckdb::Task::new(
             files,
             dir,
-            cores(),
+            cores() as u64,
             self.options.rows,
             self.options.runs.clamp(1, MAX_WRITES),
         );
@@ -432,10 +433,6 @@ fn lines(batches: &[RecordBatch]) -> Result<Vec<String>, ApiError> {
     Ok(lines)
 }
 
-fn cores() -> u64 {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
-}
-
 fn machine() -> BenchMachine {
     #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
     let aes = std::arch::is_x86_feature_detected!("aes");
@@ -444,7 +441,7 @@ fn machine() -> BenchMachine {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
     let aes = false;
     BenchMachine {
-        cores: cores(),
+        cores: cores() as u64,
         arch: std::env::consts::ARCH.to_owned(),
         os: std::env::consts::OS.to_owned(),
         aes_instructions: aes,

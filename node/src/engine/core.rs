@@ -16,7 +16,7 @@ use sovm_recovery::{
     keystore::{CatalogueAge, Fallback, Incarnation, KeyFile, KeyStore, Unlock},
 };
 
-use super::{mls_rows::RowKeys, network::Network, orphans::Keep, source::ScanCache};
+use super::{footers::FooterCache, mls_rows::RowKeys, network::Network, orphans::Keep, source::ScanCache};
 use crate::{
     cli::OpenOptions,
     config::{self, Config, Home, Limits},
@@ -42,6 +42,7 @@ pub(super) struct Core {
     clock: Mutex<HlcClock>,
     row_keys: Mutex<RowKeys>,
     pub(super) scans: ScanCache,
+    pub(super) footers: FooterCache,
     /// Counts steps that changed what peers reconcile or what is to be fetched; the network tasks wait on it.
     changes: tokio::sync::watch::Sender<u64>,
     pub(super) net: OnceLock<Network>,
@@ -138,6 +139,7 @@ impl Core {
             clock: Mutex::new(clock),
             row_keys: Mutex::new(row_keys),
             scans: ScanCache::default(),
+            footers: FooterCache::default(),
             changes: tokio::sync::watch::Sender::new(0),
             net: OnceLock::new(),
             keep,
@@ -148,7 +150,17 @@ impl Core {
         core.ensure_founded(name)?;
         core.finish_row_key_rotation()?;
         core.end_earlier_runs()?;
+        core.read_newer_manifests()?;
         Ok(core)
+    }
+
+    /// What an earlier build of this program kept without reading it may be readable now (SOP-4).
+    fn read_newer_manifests(&self) -> Result<(), ApiError> {
+        let mut txn = self.catalog.begin()?;
+        if txn.decode_again(self.now_ms())? > 0 {
+            let _ = txn.commit()?;
+        }
+        Ok(())
     }
 
     /// Milliseconds since 1970 by this device's clock.

@@ -57,6 +57,7 @@ impl Core {
         findings.extend(self.check_absent(repair).await?);
         findings.extend(self.check_damaged()?);
         findings.extend(self.check_pending(repair)?);
+        findings.extend(self.check_newer()?);
         findings.extend(self.check_orphans().await?);
         findings.extend(self.check_litter(repair));
         findings.extend(self.check_start());

@@ -388,6 +388,7 @@ impl Core {
         let footer = Footer::open(&self.blobs, id, dek, OpenOptions::default())
             .await
             .map_err(|error| error.to_string())?;
+        footer.check_sources(manifest).map_err(|error| error.to_string())?;
         let claims = Claims {
             key_ref: Some(manifest.key_ref),
             exact_byte_size: Some(manifest.exact_byte_size),

@@ -14,6 +14,7 @@ use arrow::{array::RecordBatch, compute::interleave_record_batch, datatypes::Sch
 use sovm_object::{
     id::KeyRef,
     key::{IdentityEncoder, decode_identity},
+    parallel::cores,
     pme::{EncodeOptions, Encoder, ROW_GROUP_ROWS, RandomNonces, Sealed, raw_size},
     record::{ColumnStats, TableClass, TableGenesis, TimeRange, manifest::PartitionValues},
     row_digest::{RowDigestKey, RowDigester, RowSetDigest},
@@ -144,7 +145,7 @@ impl ObjectWriter {
                 time: table.time,
                 identity,
                 digest_key: RowDigestKey::of_table(&table.table_id, &table.filter_salt),
-                threads: std::thread::available_parallelism().map_or(1, usize::from),
+                threads: cores(),
             },
             limits: Limits::default(),
             open: BTreeMap::new(),

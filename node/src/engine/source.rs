@@ -10,6 +10,7 @@ use sovm_catalog::{BadBytes, ByteEvent, DekError, ObjectState, PendingAccess, Re
 use sovm_object::{
     id::{KekId, SiteId, StorageId, TableId},
     kek::KekRing,
+    pme::Footer,
     record::ObjectManifest,
     secret::Dek,
     types::Column,
@@ -62,13 +63,14 @@ impl Tables for QueryTables {
         let columns = view.columns.schema.columns().map_err(ApiError::bug)?;
         let partition = partition_columns(view);
         // One snapshot of the objects for the whole query (SOP-348).
-        let objects = self.core.scan_objects(view)?;
+        let (objects, keks) = self.core.scan_objects(view)?;
         Ok(Some(Arc::new(QueryTable {
             core: self.core.clone(),
             view: view.clone(),
             columns,
             partition,
             objects,
+            keks,
         })))
     }
 }
@@ -79,6 +81,8 @@ struct QueryTable {
     columns: Vec<Column>,
     partition: Vec<(i32, String)>,
     objects: Arc<[ScanObject]>,
+    /// KEKs of its domain that are held.
+    keks: Vec<KekId>,
 }
 
 /// Partition columns under the names that the table's creation fixed for them (SOP-129).
@@ -125,6 +129,14 @@ impl TableSource for QueryTable {
         Ok(snapshot.dek_in_table(&genesis.table_id, &id, ring.unwrap_or(&none))?)
     }
 
+    fn kept_footer(&self, id: &StorageId) -> Option<Arc<Footer>> {
+        self.core.footers.get(&self.view.genesis.table_id, &self.keks, id)
+    }
+
+    fn keep_footer(&self, footer: &Arc<Footer>) {
+        self.core.footers.keep(&self.view.genesis.table_id, &self.keks, footer);
+    }
+
     fn bytes(&self) -> Arc<dyn ObjectBytes> {
         Arc::new(self.core.blobs.clone())
     }
@@ -166,7 +178,8 @@ impl ScanCache {
 }
 
 impl Core {
-    fn scan_objects(&self, view: &TableView) -> Result<Arc<[ScanObject]>, ApiError> {
+    /// Objects of a table, and the KEKs of its domain that are held.
+    fn scan_objects(&self, view: &TableView) -> Result<(Arc<[ScanObject]>, Vec<KekId>), ApiError> {
         let none = KekRing::default();
         let table = view.genesis.table_id;
         let keys = self.keys();
@@ -175,7 +188,7 @@ impl Core {
         let snapshot = self.read()?;
         let commits = snapshot.commit_counter()?;
         if let Some(objects) = self.scans.get(commits, &table, &keks) {
-            return Ok(objects);
+            return Ok((objects, keks));
         }
         let objects = snapshot.objects(&table, ring)?;
         drop(keys);
@@ -190,8 +203,8 @@ impl Core {
             Some(ScanObject { manifest, readiness })
         });
         let objects: Arc<[ScanObject]> = scan.collect();
-        self.scans.keep(commits, table, keks, &objects);
-        Ok(objects)
+        self.scans.keep(commits, table, keks.clone(), &objects);
+        Ok((objects, keks))
     }
 
     /// Sets aside an object that a read found to be bad.

@@ -30,7 +30,10 @@ use super::{
     network::OpDraft,
 };
 use crate::{
-    api::{Exchange, IngestReport, IngestRequest, InputFormat, Request, Response, RowSink, Service as _, SqlRequest},
+    api::{
+        Exchange, IngestReport, IngestRequest, InputFormat, Request, Response, RowSink, ScanCounts, Service as _,
+        SqlReport, SqlRequest,
+    },
     cli::{InitOptions, OpenOptions},
     config::{Home, Unlock},
     error::ApiError,
@@ -125,18 +128,31 @@ impl World {
     /// The numbers in `t`, in their order.
     pub(super) async fn numbers(&self) -> Vec<i64> {
         let rows = Arc::new(Numbers::default());
-        let request = SqlRequest {
-            query: "select n from t order by n".to_owned(),
-            explain: false,
-            allow_incomplete: false,
-            memory: None,
-        };
         let exchange = Exchange {
             rows: rows.clone(),
             ..Exchange::silent()
         };
-        self.node.call(Request::Sql(request), exchange).await.unwrap();
+        self.sql("select n from t order by n", false, exchange).await;
         rows.0.lock().unwrap().clone()
+    }
+
+    /// What a query of all numbers reads.
+    pub(super) async fn counted(&self) -> ScanCounts {
+        let report = self.sql("select sum(n) from t", true, Exchange::silent()).await;
+        report.explain.expect("asked for").scan
+    }
+
+    async fn sql(&self, query: &str, explain: bool, exchange: Exchange) -> SqlReport {
+        let request = SqlRequest {
+            query: query.to_owned(),
+            explain,
+            allow_incomplete: false,
+            memory: None,
+        };
+        match self.node.call(Request::Sql(request), exchange).await.unwrap() {
+            Response::Sql(report) => report,
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -158,7 +174,7 @@ impl RowSink for Numbers {
 
 /// Another admin of the domain, who lives in the test.
 pub(super) struct Admin {
-    key: SiteKey,
+    pub(super) key: SiteKey,
     seq: AtomicU64,
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, io::Cursor, sync::Arc};
 
 use sovm_object::{
-    parallel::in_parallel,
+    parallel::{cores, in_parallel},
     types::{Column, ColumnType, tree},
 };
 
@@ -14,7 +14,7 @@ use super::{
     format::NameSays,
     infer::Guess,
     input::{Meter, Slot, unreadable},
-    pieces::{Piece, Pieces, threads},
+    pieces::{Piece, Pieces},
     records::{RecordError, Records},
     rows::{RowFile, RowReader, RowSettings},
     target::{Target, list_names},
@@ -155,7 +155,7 @@ pub(super) fn infer(
         loop {
             let (wave, end) = pieces.next_wave();
             let last = wave.is_empty();
-            for surveyed in in_parallel(threads(), wave, survey) {
+            for surveyed in in_parallel(cores(), wave, survey) {
                 let (guesses, found) = surveyed?;
                 rows += found;
                 for (guess, position) in guesses.iter().zip(&positions) {

@@ -5,6 +5,8 @@
 
 use std::io::{self, BufRead as _, Read as _};
 
+use sovm_object::parallel::cores;
+
 use super::{
     MAX_ROW_BYTES,
     input::Plain,
@@ -13,11 +15,6 @@ use super::{
 
 /// Bytes of a piece, about; a longer row is a piece of its own.
 const PIECE_BYTES: usize = 512 * 1024;
-
-/// Threads that read rows side by side.
-pub(super) fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
 
 /// Whole rows of one input.
 pub(super) struct Piece {
@@ -57,7 +54,7 @@ impl Pieces {
 
     /// A piece for each thread, none at the end, and how reading went behind them.
     pub(super) fn next_wave(&mut self) -> (Vec<Piece>, io::Result<()>) {
-        let most = if self.stream { 1 } else { threads() };
+        let most = if self.stream { 1 } else { cores() };
         let mut wave = Vec::new();
         while wave.len() < most {
             match self.next_piece() {

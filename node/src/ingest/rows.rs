@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use arrow::array::RecordBatch;
-use sovm_object::parallel::in_parallel;
+use sovm_object::parallel::{cores, in_parallel};
 
 use super::{
     BATCH_ROWS,
@@ -15,7 +15,7 @@ use super::{
     format::Format,
     input::{Meter, Slot, unreadable},
     json::JsonFile,
-    pieces::{Piece, Pieces, threads},
+    pieces::{Piece, Pieces},
     rejects::{Rejects, Skipped},
     rules::Checks,
     target::Target,
@@ -164,7 +164,7 @@ impl RowBatches {
         let (wave, end) = pieces.next_wave();
         let done = wave.is_empty() && end.is_ok();
         let (file, reading) = (file.as_ref(), &self.reading);
-        let steps = in_parallel(threads(), wave, |piece| reading.read(file, piece));
+        let steps = in_parallel(cores(), wave, |piece| reading.read(file, piece));
         self.read.extend(steps.into_iter().flatten());
         match end {
             Ok(()) => {}

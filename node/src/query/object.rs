@@ -113,7 +113,7 @@ pub(super) struct Wanted {
 /// One object whose footer is open.
 #[derive(Debug)]
 pub(super) struct OpenObject {
-    footer: Footer,
+    footer: Arc<Footer>,
     projection: pme::Projection,
     /// Row groups that may hold rows that fit.
     row_groups: Vec<usize>,
@@ -125,19 +125,11 @@ impl OpenObject {
     /// Opens the footer, checks it against manifest and table, and chooses row groups.
     pub(super) async fn open(manifest: &ObjectManifest, wanted: &Wanted) -> Result<Self, ObjectError> {
         let id = manifest.storage_id;
-        let dek = wanted.source.dek(id).await?;
-        let bytes = wanted.source.bytes();
-        let source = Counted {
-            bytes: bytes.as_ref(),
-            counters: &wanted.counters,
+        let footer = match wanted.source.kept_footer(&id) {
+            Some(kept) => kept,
+            None => open_footer(id, manifest, wanted).await?,
         };
-        let padded = sovm_object::padme::padme(manifest.exact_byte_size).unwrap_or(manifest.exact_byte_size);
-        let tail_len = padded
-            .saturating_sub(manifest.exact_byte_size)
-            .saturating_add(FOOTER_GUESS_BYTES);
-        let mut footer = Footer::open(&source, id, &dek, OpenOptions { tail_len }).await?;
         Counters::add(&wanted.counters.objects_opened, 1);
-        Counters::add(&wanted.counters.bytes_decrypted, footer.bytes_decrypted());
 
         footer.check_sources(manifest)?;
         let claimed = (0..footer.row_groups())
@@ -162,7 +154,6 @@ impl OpenObject {
             projection = footer.narrowest();
         }
         let row_groups = choose_row_groups(&footer, wanted, &foreign);
-        footer.prefer_views();
         Counters::add(
             &wanted.counters.row_groups_skipped,
             (footer.row_groups() - row_groups.len()) as u64,
@@ -208,6 +199,25 @@ impl OpenObject {
             foreign: self.foreign.clone(),
         })
     }
+}
+
+async fn open_footer(id: StorageId, manifest: &ObjectManifest, wanted: &Wanted) -> Result<Arc<Footer>, ObjectError> {
+    let dek = wanted.source.dek(id).await?;
+    let bytes = wanted.source.bytes();
+    let source = Counted {
+        bytes: bytes.as_ref(),
+        counters: &wanted.counters,
+    };
+    let padded = sovm_object::padme::padme(manifest.exact_byte_size).unwrap_or(manifest.exact_byte_size);
+    let tail_len = padded
+        .saturating_sub(manifest.exact_byte_size)
+        .saturating_add(FOOTER_GUESS_BYTES);
+    let mut footer = Footer::open(&source, id, &dek, OpenOptions { tail_len }).await?;
+    Counters::add(&wanted.counters.bytes_decrypted, footer.bytes_decrypted());
+    footer.prefer_views();
+    let footer = Arc::new(footer);
+    wanted.source.keep_footer(&footer);
+    Ok(footer)
 }
 
 /// Rows of one row group.

@@ -8,6 +8,7 @@ use std::{fmt, ops::Range, sync::Arc};
 use async_trait::async_trait;
 use sovm_object::{
     id::StorageId,
+    pme::Footer,
     record::ObjectManifest,
     secret::Dek,
     types::Column,
@@ -52,6 +53,14 @@ pub trait TableSource: Send + Sync {
 
     /// The data key of an object that is [`Readiness::Ready`].
     async fn dek(&self, id: StorageId) -> Result<Dek, ApiError>;
+
+    /// The opened footer of an object, if an earlier query left it.
+    fn kept_footer(&self, _id: &StorageId) -> Option<Arc<Footer>> {
+        None
+    }
+
+    /// Offers an opened footer for later queries.
+    fn keep_footer(&self, _footer: &Arc<Footer>) {}
 
     /// Where verified bytes come from.
     fn bytes(&self) -> Arc<dyn ObjectBytes>;

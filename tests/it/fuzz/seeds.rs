@@ -237,6 +237,7 @@ fn payload_of(entry: &VerifiedEntry) -> (u8, Vec<u8>) {
         E::Manifest(entry) => (13, cbor::to_vec(entry.body())),
         E::Access(entry) => (14, cbor::to_vec(entry.body())),
         E::TableOp(entry) => (15, cbor::to_vec(entry.body())),
+        E::NewerManifest(entry) => (16, cbor::to_vec(entry.body())),
     }
 }
 

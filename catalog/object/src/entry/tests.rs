@@ -1,5 +1,9 @@
 use super::*;
-use crate::{record::*, secret::SiteKey};
+use crate::{
+    record::*,
+    secret::SiteKey,
+    sign::{record_id, stored_body},
+};
 
 fn mesh() -> MeshId {
     MeshId::from_bytes([7; 32])
@@ -30,6 +34,29 @@ fn round_trip_keeps_bytes_and_id() {
     assert_eq!(entry.id(), signed.id());
     assert_eq!(entry.bytes(), signed.bytes());
     assert_eq!(entry.kind(), EntryKind::MembershipOp);
+}
+
+/// A stored entry gives the body that was verified, and nothing when it is not the entry of that id or not of the format asked for.
+#[test]
+fn stored_bodies_are_those_of_their_id() {
+    let signed = op(&SiteKey::from_seed(&[1; 32]));
+    assert_eq!(
+        stored_body::<MembershipOp>(signed.bytes(), &signed.id()).as_ref(),
+        Some(signed.body())
+    );
+    assert_eq!(
+        stored_body::<MembershipOp>(signed.bytes(), &RecordId::from_bytes([0; 32])),
+        None
+    );
+    assert_eq!(stored_body::<MeshName>(signed.bytes(), &signed.id()), None);
+    for at in 0..signed.bytes().len() {
+        let mut bad = signed.bytes().to_vec();
+        bad[at] ^= 1;
+        assert_eq!(stored_body::<MembershipOp>(&bad, &signed.id()), None, "byte {at}");
+        // Bytes that never were an entry, stored under their own id.
+        let _ = stored_body::<MembershipOp>(&bad, &record_id(&bad));
+        let _ = stored_body::<MembershipOp>(&bad[..at], &record_id(&bad[..at]));
+    }
 }
 
 /// SOP-134, SOP-150: replayed in another mesh, the entry is refused by field and by signature.

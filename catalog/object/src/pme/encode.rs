@@ -39,6 +39,7 @@ use super::{
     dictionary::{self, Choice},
     encrypt::EncryptError,
     pad::PAD_KEY,
+    repack::{SOURCES_KEY, SourcesCommitment},
 };
 
 /// Largest object that is ever written, after padding: 128 MiB (SOP-376).
@@ -62,8 +63,10 @@ pub struct EncodeOptions {
     pub threads: usize,
     /// The object's largest length; above [`MAX_OBJECT_LEN`] it is refused.
     pub max_object_len: u64,
-    /// Entries for the encrypted footer. Keys with the reserved prefix are refused (SOP-77).
+    /// Entries for the encrypted footer. Reserved keys are refused (SOP-77).
     pub key_values: Vec<(String, String)>,
+    /// Where the rows of a repack come from (SOP-164).
+    pub sources: Option<SourcesCommitment>,
 }
 
 impl Default for EncodeOptions {
@@ -75,6 +78,7 @@ impl Default for EncodeOptions {
             threads: 1,
             max_object_len: MAX_OBJECT_LEN,
             key_values: Vec::new(),
+            sources: None,
         }
     }
 }
@@ -404,7 +408,7 @@ fn check_options(schema: &Schema, options: &EncodeOptions) -> Result<(), EncodeE
         .map(|(key, _)| key)
         .chain(schema.metadata().keys());
     for key in keys {
-        if key.starts_with(PAD_KEY) || key == parquet::arrow::ARROW_SCHEMA_META_KEY {
+        if key.starts_with(PAD_KEY) || [SOURCES_KEY, parquet::arrow::ARROW_SCHEMA_META_KEY].contains(&key.as_str()) {
             return Err(EncodeError::ReservedKey { key: key.clone() });
         }
     }
@@ -412,10 +416,13 @@ fn check_options(schema: &Schema, options: &EncodeOptions) -> Result<(), EncodeE
 }
 
 fn properties(schema: &Schema, options: &EncodeOptions, dictionary: bool) -> Result<WriterProperties, EncodeError> {
+    let sources = options.sources.map(|sources| (SOURCES_KEY.to_owned(), sources.value()));
     let key_values = options
         .key_values
         .iter()
-        .map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
+        .cloned()
+        .chain(sources)
+        .map(|(key, value)| KeyValue::new(key, value))
         .collect();
     let mut properties = WriterProperties::builder()
         .set_created_by("sovm SOP-PME-1".to_owned())

@@ -8,6 +8,7 @@ use super::{
     encrypt::field,
     open::OpenError,
     pad::{HYPHEN, PAD_KEY},
+    repack::SOURCES_KEY,
 };
 use crate::{
     id::KeyRef,
@@ -95,6 +96,8 @@ pub(super) struct PadEntry {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     pub(super) pads: Vec<PadEntry>,
+    /// What the object says of the objects its rows come from, as found.
+    pub(super) sources: Vec<Vec<u8>>,
     /// Field ids of all schema nodes, in schema order.
     pub(super) field_ids: Vec<i32>,
     /// Schema nodes that should have an id and have none.
@@ -294,7 +297,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Copies all entries but those with the reserved prefix (SOP-72, SOP-73).
+    /// Copies all entries but those that are this object's alone: padding (SOP-72, SOP-73) and sources.
     fn key_values(&mut self, header: FieldHeader, last_out: &mut i16) -> Result<(), OpenError> {
         let count = self.reader.struct_list(header)?;
         let mut kept = Vec::new();
@@ -311,6 +314,7 @@ impl Copy<'_> {
             }
             match key.strip_prefix(PAD_KEY.as_bytes()) {
                 Some(rest) => self.facts.pads.push(pad_entry(rest, key.len() as u64, value)),
+                None if key == SOURCES_KEY.as_bytes() => self.facts.sources.push(value.to_vec()),
                 None => {
                     self.facts
                         .key_value_keys

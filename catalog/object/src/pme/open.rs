@@ -143,6 +143,8 @@ pub struct Footer {
     pub(super) size: u64,
     pub(super) key: ModuleKey,
     pub(super) reader: ArrowReaderMetadata,
+    /// The same with texts and bytes as views, for rows.
+    pub(super) viewed: Option<ArrowReaderMetadata>,
     pub(super) columns: Vec<Column>,
     /// Places of column chunks, row group by row group.
     pub(super) chunks: Vec<Range<u64>>,
@@ -253,6 +255,7 @@ impl Footer {
             size,
             key,
             reader,
+            viewed: None,
             columns,
             chunks,
             by_start,
@@ -270,8 +273,8 @@ impl Footer {
         Ok(self)
     }
 
-    /// Has root columns of text and bytes read as views, which share a page's bytes instead of copying every value. An object
-    /// for which that cannot be is read as before.
+    /// Has rows come with root columns of text and bytes as views, which share a page's bytes instead of copying every value. An object
+    /// for which that cannot be is read as before. [`schema`](Self::schema) stays as it was.
     pub fn prefer_views(&mut self) {
         let viewed = |field: &FieldRef| match view_of(field.data_type()) {
             Some(view) => Arc::new(field.as_ref().clone().with_data_type(view)),
@@ -281,10 +284,14 @@ impl Footer {
         let fields: Fields = found.fields().iter().map(viewed).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, found.metadata().clone()));
         let options = ArrowReaderOptions::new().with_schema(schema);
-        if let Ok(Ok(reader)) = contain_panic(|| ArrowReaderMetadata::try_new(self.reader.metadata().clone(), options))
-        {
-            self.reader = reader;
-        }
+        self.viewed = contain_panic(|| ArrowReaderMetadata::try_new(self.reader.metadata().clone(), options))
+            .ok()
+            .and_then(Result::ok);
+    }
+
+    /// Memory it takes, about.
+    pub fn memory_size(&self) -> usize {
+        size_of::<Self>() + self.metadata().memory_size() + self.chunks.len() * size_of::<Range<u64>>()
     }
 
     /// Plaintext bytes that decryption of the footer gave, padding included.

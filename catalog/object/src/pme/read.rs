@@ -160,7 +160,8 @@ impl Footer {
             .sum();
         let mask = ProjectionMask::leaves(self.reader.parquet_schema(), plan.projection.leaves());
         let reader = contain_panic(|| {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(SparseView::new(self.size, view), self.reader.clone())
+            let metadata = self.viewed.as_ref().unwrap_or(&self.reader).clone();
+            ParquetRecordBatchReaderBuilder::new_with_metadata(SparseView::new(self.size, view), metadata)
                 .with_projection(mask)
                 .with_row_groups(plan.row_groups.clone())
                 .with_batch_size(options.batch_size.max(1))

@@ -8,6 +8,7 @@ mod hostile;
 mod key_ref;
 mod padding;
 mod profile;
+mod repack;
 mod round_trip;
 mod steps;
 mod types;

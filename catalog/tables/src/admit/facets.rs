@@ -61,18 +61,24 @@ impl Facets {
             EntryKind::TableGenesis => numbered!(r::TableGenesis, creator, table: table_id),
             EntryKind::TableOp => numbered!(r::TableOp, issuer, table: table_id),
             EntryKind::Manifest => numbered!(r::ObjectManifest, producer, table: table_id, object: storage_id),
+            EntryKind::NewerManifest => {
+                let b: r::ManifestOutline = body::decode(bytes)?;
+                Self {
+                    object: Some(b.storage_id),
+                    ..Self::default()
+                }
+            }
             EntryKind::Access => {
                 numbered!(r::AccessRecord, issuer, object: storage_id, manifest: object_manifest_hash, kek: kek_id)
             }
         })
     }
 
-    /// Objects whose bytes an entry makes us want. An access record names one, but only its manifest says what it is.
-    pub(crate) fn named_objects(&self) -> impl Iterator<Item = &StorageId> {
-        self.object
-            .iter()
-            .chain(&self.more_objects)
-            .filter(|_| self.manifest.is_none())
+    /// Objects whose bytes an entry of this kind makes us want. An access record names one, but only its manifest says what it is,
+    /// and what a newer manifest describes is of no use here.
+    pub(crate) fn named_objects(&self, kind: EntryKind) -> impl Iterator<Item = &StorageId> {
+        let wanted = !matches!(kind, EntryKind::Access | EntryKind::NewerManifest);
+        self.object.iter().chain(&self.more_objects).filter(move |_| wanted)
     }
 
     /// Membership never depends on a clock; everything else waits when its stamp is ahead.

@@ -110,6 +110,7 @@ impl Txn {
                 judge::manifest(self, &ManifestHash::from_bytes(*id.as_bytes()), &body::decode(bytes)?)
             }
             EntryKind::Access => judge::access(self, &body::decode(bytes)?),
+            EntryKind::NewerManifest => judge::newer_manifest(self, row.scope, &body::decode(bytes)?),
         }
     }
 
@@ -144,7 +145,7 @@ impl Txn {
                         .insert((rank(EntryKind::Manifest), RecordId::from(*hash)));
                 }
             }
-            EntryKind::Manifest => self.enqueue_adopters(id, &facets)?,
+            EntryKind::Manifest | EntryKind::NewerManifest => self.enqueue_adopters(id, &facets)?,
             _ => {}
         }
         Ok(())

@@ -1,5 +1,6 @@
 mod access;
 mod claims;
+mod newer;
 
 use std::collections::BTreeMap;
 

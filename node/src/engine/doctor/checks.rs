@@ -75,6 +75,20 @@ impl Core {
         }))
     }
 
+    /// SOP-4: what other devices wrote with a newer build.
+    pub(super) fn check_newer(&self) -> Result<Option<Finding>, ApiError> {
+        let count = self.read()?.counts()?.unsupported;
+        Ok((count > 0).then(|| {
+            Finding::new(
+                "newer",
+                Severity::Attention,
+                format!("{count} entries were written by a newer version of sovm; their rows are in no table here"),
+            )
+            .safe("they are kept and passed on to other devices byte for byte")
+            .next("install the newer version on this device; it reads them when it starts")
+        }))
+    }
+
     /// What was noticed when the node was opened.
     pub(super) fn check_start(&self) -> Vec<Finding> {
         let mut findings = Vec::new();

@@ -177,7 +177,17 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::super::testing::World, *};
+    use sovm_object::{
+        cbor::{Encoder, from_slice},
+        id::StorageId,
+        record::ManifestOutline,
+        sign::Signed,
+    };
+
+    use super::{
+        super::super::testing::{Admin, World},
+        *,
+    };
 
     /// All that a peer of the domain can ask for, by element.
     fn items(core: &Core, domain: DomainId) -> BTreeMap<[u8; 32], Item> {
@@ -210,5 +220,36 @@ mod tests {
         let later = items(world.core(), domain);
         assert_eq!(later.len(), first.len() + 2);
         assert!(first.iter().all(|(id, item)| later.get(id) == Some(item)));
+    }
+
+    /// SOP-4: what a member wrote with a later build is passed on to the next peer byte for byte, sealed as it came.
+    #[tokio::test]
+    async fn newer_manifests_are_forwarded() {
+        let world = World::new().await;
+        let (core, domain) = (world.core(), world.domain());
+        let member = Admin::of(core, domain);
+        let mut e = Encoder::new();
+        e.map(7).uint(1).uint(2).uint(2).field(&core.mesh()).uint(3).uint(1);
+        e.uint(4).field(&StorageId::from_bytes([1; 32]));
+        e.uint(8).field(&member.key.site_id());
+        e.uint(10).field(&core.stamp().unwrap().hlc).uint(99).text("later");
+        let outline: ManifestOutline = from_slice(&e.into_vec()).unwrap();
+        let manifest = Signed::sign(outline, &member.key, &core.mesh());
+        let kek_id = core.current_kek(&domain).unwrap().kek_id;
+        let came = {
+            let keys = core.keys();
+            let kek = keys.domain(&domain).unwrap().ring.get(&kek_id).unwrap();
+            Item {
+                kind: SEALED,
+                bytes: sealed::seal(manifest.bytes(), kek, &kek_id, &core.mesh(), &domain),
+            }
+        };
+        let author = member.key.site_id();
+        core.receive(&author, Scope::Domain(domain), std::slice::from_ref(&came))
+            .unwrap();
+        let id = sealed::element_id(&manifest.id(), Some(&kek_id));
+        assert_eq!(items(core, domain).get(&id), Some(&came));
+        let report = core.doctor(false).await.unwrap();
+        assert!(report.findings.iter().any(|finding| finding.kind == "newer"));
     }
 }

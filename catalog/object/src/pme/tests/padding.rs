@@ -118,6 +118,7 @@ fn options_out_of_bounds_are_refused() {
         "sovm:sop-pad-v1",
         "sovm:sop-pad-v1-",
         "sovm:sop-pad-v1xyz",
+        "sovm:sop-repack-v1",
         "ARROW:schema",
     ] {
         let key_values = vec![(key.to_owned(), String::new())];
