@@ -381,8 +381,12 @@ fn pairs(words: &[String]) -> Result<Vec<EditionKey>, ApiError> {
         .chunks(2)
         .map(|pair| match pair {
             [product, edition] => {
-                let product = product.parse().map_err(|error| usage(format!("{product}: {error}")))?;
-                let edition = edition.parse().map_err(|error| usage(format!("{edition}: {error}")))?;
+                let product = product
+                    .parse::<ProductId>()
+                    .map_err(|error| usage(format!("{product}: {error}")))?;
+                let edition = edition
+                    .parse::<EditionId>()
+                    .map_err(|error| usage(format!("{edition}: {error}")))?;
                 Ok(EditionKey::new(product, edition))
             }
             _ => Err(usage(format!("product {} has no edition beside it", pair.concat()))),

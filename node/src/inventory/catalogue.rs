@@ -3,7 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use sovm_inventory::{
-    doc::{Catalog, CatalogId, Document as _, JsonObject, Leaf, Producer, Root, Seq, Sha256, Stored, layout},
+    doc::{
+        Catalog, CatalogId, CleanText, Document as _, JsonObject, Leaf, Producer, Root, Seq, Sha256, Stored, layout,
+    },
     reader::{Fetch as _, FullInventory, Head, Refresh, find_head, versions_back_from},
     store::{InventoryStore, LocalStore, StorePath},
     transition::Version,
@@ -203,7 +205,7 @@ fn checked(directory: Option<&str>) -> Result<&str, ApiError> {
 
 /// What a version records of its writer.
 fn identity(author: Author) -> Result<Identity, ApiError> {
-    let text = |text: &str| text.parse().map_err(ApiError::bug);
+    let text = |text: &str| text.parse::<CleanText>().map_err(ApiError::bug);
     Ok(Identity {
         actor: author.actor,
         producer: Producer {

@@ -133,9 +133,12 @@ struct Judgement {
 
 impl Judgement {
     fn new(window: Option<Duration>) -> Result<Self, ApiError> {
-        let mut settings = RetentionSettings::default();
-        settings.edition = window.unwrap_or(settings.edition);
-        let forms = [CanonicalForm::ONE, CanonicalForm::SOVM_1].map(|form| form.as_str().parse());
+        let defaults = RetentionSettings::default();
+        let settings = RetentionSettings {
+            edition: window.unwrap_or(defaults.edition),
+            ..defaults
+        };
+        let forms = [CanonicalForm::ONE, CanonicalForm::SOVM_1].map(|form| form.as_str().parse::<CleanText>());
         Ok(Self {
             clock: Arc::default(),
             forms: forms.into_iter().collect::<Result<_, _>>().map_err(ApiError::bug)?,
