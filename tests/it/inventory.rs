@@ -1,7 +1,7 @@
 //! Catalogues in a plain directory: whole processes, without a node.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
@@ -10,8 +10,8 @@ use std::{
 use serde_json::Value;
 use sovm_inventory::{
     doc::{
-        ArtefactRecord, Binding, Digests, EditionId, EngineVersions, FileEntry, FileRoot, FormatVersion, Instant,
-        JsonObject, Lifecycle, Manifest, Producer, ProductKind, Sha256, Stored, Tier, layout,
+        ArtefactRecord, Binding, CleanText, Digests, EditionId, EngineVersions, FileEntry, FileRoot, FormatVersion,
+        Instant, JsonObject, Lifecycle, Manifest, Producer, ProductKind, Sha256, Stored, Tier, layout,
     },
     store::{InventoryStore, LocalStore},
     transition::{
@@ -44,7 +44,7 @@ struct Content {
 impl Catalogue {
     fn init(arguments: &[&str]) -> Self {
         let catalogue = Self { node: Node::empty() };
-        catalogue.ok(&[&["init"], arguments].concat());
+        catalogue.ok(&[&["init"][..], arguments].concat());
         catalogue
     }
 
@@ -53,7 +53,7 @@ impl Catalogue {
     }
 
     fn args<'a>(&self, dir: &'a str, args: &[&'a str]) -> Vec<&'a str> {
-        [&["inventory"], args, &["--store", dir]].concat()
+        [&["inventory"][..], args, &["--store", dir]].concat()
     }
 
     fn ok(&self, args: &[&str]) -> String {
@@ -136,7 +136,7 @@ impl Catalogue {
             producer: producer(),
         };
         let writer = Writer::new(store, identity, Arc::new(SystemClock));
-        let forms = ["1".parse().unwrap()].into();
+        let forms = BTreeSet::<CleanText>::from(["1".parse().unwrap()]);
         let retention = Retention::new(RetentionSettings::default()).unwrap();
         let commit = writer.commit(|base| {
             let context = Context {
@@ -146,7 +146,7 @@ impl Catalogue {
                 retention: &retention,
             };
             let transition = apply(base.version, std::slice::from_ref(operation), &context)?;
-            Ok(Some(Planned::new(transition.next, transition.kind, "sealed")))
+            Ok::<_, Refusal>(Some(Planned::new(transition.next, transition.kind, "sealed")))
         });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         match runtime.block_on(commit) {
