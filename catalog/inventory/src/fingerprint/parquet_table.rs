@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use arrow::error::ArrowError;
+use arrow::{datatypes::Schema, error::ArrowError};
 use parquet::{
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     basic::{ConvertedType, LogicalType, Type as PhysicalType},
@@ -16,7 +16,7 @@ use parquet::{
 
 use super::{
     form::CanonicalForm,
-    schema::{Refused, Why},
+    schema::{Refused, Why, check_schema},
     table::{TableError, TableFingerprint, add_up},
     value::{Fingerprint, Table},
 };
@@ -95,18 +95,42 @@ pub fn fingerprint_parquet_parallel<R: ChunkReader + Clone + 'static>(
     .map(TableFingerprint::finish)
 }
 
+/// Every column of a Parquet file that has no stable text, in the file's order, where a fingerprint stops at the first.
+/// Empty for a file whose columns can all be hashed.
+pub fn refused_columns<R: ChunkReader>(reader: &R) -> Result<Vec<Refused>, ParquetTableError> {
+    let metadata = contained(|| load(reader))?;
+    let annotated: Vec<Refused> = annotations(metadata.parquet_schema()).collect();
+    let mut refused = Vec::new();
+    for field in metadata.schema().fields() {
+        let alone = || check_schema(&Schema::new(vec![field.clone()])).err();
+        let marked = annotated.iter().find(|found| found.column() == Some(field.name()));
+        refused.extend(marked.cloned().or_else(alone));
+    }
+    if refused.is_empty() {
+        // What no column shows by itself, such as a name that stands twice.
+        refused.extend(check_schema(metadata.schema()).err());
+    }
+    Ok(refused)
+}
+
 fn open<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata, ParquetTableError> {
+    let metadata = load(reader)?;
+    match annotations(metadata.parquet_schema()).next() {
+        Some(refused) => Err(refused.into()),
+        None => Ok(metadata),
+    }
+}
+
+fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata, ParquetTableError> {
     // An Arrow schema that a writer left in the file is not looked at: the engine the definition belongs to does not
     // look at it either, and it could turn a column into a type that engine never sees.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let metadata = ArrowReaderMetadata::load(reader, options)?;
-    check_annotations(metadata.parquet_schema())?;
-    Ok(metadata)
+    Ok(ArrowReaderMetadata::load(reader, options)?)
 }
 
 /// INV-72, GAP-10: refuses what Parquet marks and Arrow's types do not show.
-fn check_annotations(schema: &SchemaDescriptor) -> Result<(), Refused> {
-    for (position, leaf) in schema.columns().iter().enumerate() {
+fn annotations(schema: &SchemaDescriptor) -> impl Iterator<Item = Refused> {
+    schema.columns().iter().enumerate().filter_map(|(position, leaf)| {
         let json = matches!(leaf.logical_type_ref(), Some(LogicalType::Json | LogicalType::Bson))
             || matches!(leaf.converted_type(), ConvertedType::JSON | ConvertedType::BSON);
         let (data_type, why) = if json {
@@ -114,15 +138,14 @@ fn check_annotations(schema: &SchemaDescriptor) -> Result<(), Refused> {
         } else if leaf.physical_type() == PhysicalType::INT96 {
             ("INT96", Why::Int96)
         } else {
-            continue;
+            return None;
         };
-        return Err(Refused::Column {
+        Some(Refused::Column {
             column: schema.get_column_root(position).name().to_owned(),
             data_type: data_type.to_owned(),
             why,
-        });
-    }
-    Ok(())
+        })
+    })
 }
 
 /// Runs a step of the Parquet reader, which has panicked on damaged files before: such a file is an error here, and its
