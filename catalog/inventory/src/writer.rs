@@ -62,7 +62,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
-        Instant::from_datetime(std::time::SystemTime::now().into())
+        Instant::now()
     }
 }
 

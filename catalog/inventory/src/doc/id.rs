@@ -96,7 +96,7 @@ macro_rules! uuid_type {
         impl $name {
             /// A new id of this moment.
             pub fn generate() -> Self {
-                Self(Uuid::now_v7())
+                Self::at(Instant::now(), rand::random())
             }
 
             /// The id of `instant` with these random bits (74 of the 80 are used); the same arguments give the same id.

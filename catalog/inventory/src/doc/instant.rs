@@ -31,6 +31,11 @@ impl Instant {
         }
     }
 
+    /// This moment by the system's clock.
+    pub fn now() -> Self {
+        Self::from_datetime(std::time::SystemTime::now().into())
+    }
+
     /// An instant given in milliseconds since 1970.
     pub fn from_unix_millis(millis: i64) -> Self {
         let end = if millis < 0 {

@@ -31,7 +31,7 @@ impl TemporaryFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(io_error("making the folder", &folder, error)),
         }
-        let path = folder.join(uuid::Uuid::now_v7().to_string());
+        let path = folder.join(hex::encode(rand::random::<[u8; 16]>()));
         let failed = |error| io_error("writing", &path, error);
         let file = File::create_new(&path).map_err(failed)?;
         file.lock().map_err(failed)?;
