@@ -19,15 +19,31 @@ use crate::{
     store::{InventoryStore, StorePath},
 };
 
+mod build;
+mod carry;
+pub mod check;
+mod content;
+mod copy;
 mod data;
 mod error;
+mod list;
+mod record;
+pub mod seal;
+mod stamp;
 mod table_list;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use self::{
+    build::{Begin, EditionBuilder, LazyFiles, MessageFormat},
+    copy::{CopyReport, copy, files_of},
     data::{DataFile, DataFiles, DirectoryData, PlainParquet, RandomBytes, StoreData, TablePart},
     error::EditionError,
+    list::{EditionState, ListedEdition},
+    record::{Publisher, PublisherSettings, Recorded},
+    stamp::{StampError, Stamps, check_on_open},
     table_list::{ListedData, ListedTable, OtherFile, StructureFile, TableList, TableListError},
 };
 
