@@ -206,7 +206,7 @@ impl EditionBuilder {
             let rows = blocking("counting the rows of", path.to_string(), move || Ok(file.rows())).await?;
             let rows = rows.map_err(|source| EditionError::Table {
                 path: path.clone(),
-                source,
+                source: Box::new(source),
             })?;
             listed.push(ListedData {
                 path: path.clone(),
@@ -228,7 +228,12 @@ impl EditionBuilder {
         format: MessageFormat,
         partial_of: &[(Urn, Sha256)],
     ) -> Result<FilePath, EditionError> {
-        let name = format!("{}{}.{}", TableList::STRUCTURES, Sha256::of(&message), format.extension());
+        let name = format!(
+            "{}{}.{}",
+            TableList::STRUCTURES,
+            Sha256::of(&message),
+            format.extension()
+        );
         let path = file_path(&name)?;
         let mut together = self.content().await?.structures;
         for artefact in parse(&path, &message)?.iter() {

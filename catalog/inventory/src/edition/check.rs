@@ -17,7 +17,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{
-    EditionError, ProductEditions, SCHEMA_VERSION, TableList,
+    EditionError, ProductEditions, SCHEMA_VERSION, TableList, TableListError,
     carry::{digest_bytes, recorded},
     content::{Content, fingerprint_table, sha256_fingerprint, table_fingerprint},
     data::{blocking, digest_data},
@@ -189,8 +189,11 @@ impl Check<'_> {
             self.find(172, layout::MANIFEST, problem);
             return Ok(None);
         }
-        let read = Stored::<Manifest, Unverified>::decode(found.bytes)
-            .and_then(|manifest| manifest.check_path(&self.place.product_id, self.edition).map(|()| manifest));
+        let read = Stored::<Manifest, Unverified>::decode(found.bytes).and_then(|manifest| {
+            manifest
+                .check_path(&self.place.product_id, self.edition)
+                .map(|()| manifest)
+        });
         match read {
             Ok(manifest) => Ok(Some(manifest)),
             Err(error) => {
@@ -331,7 +334,7 @@ impl Check<'_> {
             Ok((list, _)) => list,
             Err(error) => {
                 let rule = match &error {
-                    EditionError::TableList(super::TableListError::DeleteFile { .. }) => 96,
+                    EditionError::TableList(error) if matches!(**error, TableListError::DeleteFile { .. }) => 96,
                     _ => 108,
                 };
                 self.find_or_fail(rule, TableList::NAME, error)?;
@@ -354,7 +357,13 @@ impl Check<'_> {
             let mut entries = manifest.files.iter();
             let entry = entries.find(|entry| entry.root == FileRoot::Data && entry.path == file.path);
             match entry {
-                None => self.find(108, name, EditionProblem::NotListed { dataflow: dataflow.clone() }),
+                None => self.find(
+                    108,
+                    name,
+                    EditionProblem::NotListed {
+                        dataflow: dataflow.clone(),
+                    },
+                ),
                 Some(entry) if entry.size != file.size => {
                     let (found, recorded) = (entry.size, file.size);
                     self.find(108, name, EditionProblem::Size { found, recorded });
@@ -367,17 +376,21 @@ impl Check<'_> {
     }
 
     async fn counts(&mut self, manifest: &Manifest, list: &TableList) -> Result<(), EditionError> {
-        let dataflows = |count: u64| format!("{count} observations");
+        let shown = |count: u64| format!("{count} observations");
         for binding in &manifest.bindings {
             let Some(table) = list.table(&binding.dataflow) else {
-                let problem = EditionProblem::NoTable { dataflow: binding.dataflow.clone() };
+                let problem = EditionProblem::NoTable {
+                    dataflow: binding.dataflow.clone(),
+                };
                 self.find(109, TableList::NAME, problem);
                 continue;
             };
             let mut rows = 0_u64;
             for listed in &table.files {
                 // A missing file is a finding already.
-                let Some(file) = self.place.data.open(&listed.path).await? else { continue };
+                let Some(file) = self.place.data.open(&listed.path).await? else {
+                    continue;
+                };
                 let path = format!("data/{}", listed.path);
                 match blocking("counting the rows of", path.clone(), move || Ok(file.rows())).await? {
                     Ok(count) => rows = rows.saturating_add(count),
@@ -386,13 +399,19 @@ impl Check<'_> {
             }
             if rows != binding.observations || binding.fingerprint.rows != binding.observations {
                 let what = format!("the count of {}", binding.dataflow);
-                let (found, recorded) = (dataflows(rows), dataflows(binding.observations));
+                let (found, recorded) = (shown(rows), shown(binding.observations));
                 self.find(109, TableList::NAME, EditionProblem::Differs { what, found, recorded });
             }
         }
         for table in &list.tables {
-            if !manifest.bindings.iter().any(|binding| binding.dataflow == table.dataflow) {
-                let problem = EditionProblem::NoBinding { dataflow: table.dataflow.clone() };
+            if !manifest
+                .bindings
+                .iter()
+                .any(|binding| binding.dataflow == table.dataflow)
+            {
+                let problem = EditionProblem::NoBinding {
+                    dataflow: table.dataflow.clone(),
+                };
                 self.find(109, TableList::NAME, problem);
             }
         }
@@ -401,13 +420,22 @@ impl Check<'_> {
 
     /// INV-45, INV-87: what the structure messages hold is what the manifest records, and resolves.
     fn structures(&mut self, manifest: &Manifest, content: &Content, list: &TableList) {
-        let held: Vec<&str> = content.records.records.iter().map(|record| record.urn.as_str()).collect();
+        let held: Vec<&str> = content
+            .records
+            .records
+            .iter()
+            .map(|record| record.urn.as_str())
+            .collect();
         let recorded: Vec<&str> = manifest.artefacts.iter().map(|record| record.urn.as_str()).collect();
         for urn in recorded.iter().filter(|urn| !held.contains(urn)) {
             self.find(45, TableList::NAME, EditionProblem::ArtefactMissing((*urn).to_owned()));
         }
         for urn in held.iter().filter(|urn| !recorded.contains(urn)) {
-            self.find(45, layout::MANIFEST, EditionProblem::ArtefactUnrecorded((*urn).to_owned()));
+            self.find(
+                45,
+                layout::MANIFEST,
+                EditionProblem::ArtefactUnrecorded((*urn).to_owned()),
+            );
         }
         for unresolved in check_references(content, list, self.options.other_structures) {
             let rule = if list.tables.is_empty() { 239 } else { 87 };
@@ -416,7 +444,12 @@ impl Check<'_> {
     }
 
     /// INV-110: the fingerprints computed from rows and texts are the recorded ones.
-    async fn fingerprints(&mut self, manifest: &Manifest, content: &Content, list: &TableList) -> Result<(), EditionError> {
+    async fn fingerprints(
+        &mut self,
+        manifest: &Manifest,
+        content: &Content,
+        list: &TableList,
+    ) -> Result<(), EditionError> {
         let form = content.form();
         let mut computed = EditionFingerprints::new(form.clone());
         for record in &content.records.records {
@@ -438,32 +471,44 @@ impl Check<'_> {
                     let binding = bindings.find(|binding| binding.dataflow == table.dataflow);
                     if let Some(binding) = binding.filter(|binding| binding.structural_version != structural_version) {
                         let what = format!("the structural_version of {}", table.dataflow);
-                        let (found, recorded) = (structural_version.to_string(), binding.structural_version.to_string());
+                        let (found, recorded) =
+                            (structural_version.to_string(), binding.structural_version.to_string());
                         self.find(51, layout::MANIFEST, EditionProblem::Differs { what, found, recorded });
                     }
                 }
                 Err(error) => self.find_or_fail(110, TableList::NAME, error)?,
             }
         }
-        let recorded = recorded_fingerprints(manifest)?;
-        if let Err(error) = computed.check_recorded(&recorded) {
-            self.find(110, layout::MANIFEST, EditionProblem::Content(error.to_string()));
+        match recorded_fingerprints(manifest) {
+            Ok(recorded) => {
+                if let Err(error) = computed.check_recorded(&recorded) {
+                    self.find(110, layout::MANIFEST, EditionProblem::Content(error.to_string()));
+                }
+                Ok(())
+            }
+            Err(error) => self.find_or_fail(40, layout::MANIFEST, error),
         }
-        Ok(())
     }
 
     /// INV-106: the fingerprints are an earlier manifest's.
     fn expect(&mut self, manifest: &Manifest, earlier: &Manifest) -> Result<(), EditionError> {
-        if let Err(error) = recorded_fingerprints(manifest)?.expect(&recorded_fingerprints(earlier)?) {
-            self.find(106, layout::MANIFEST, EditionProblem::Content(error.to_string()));
+        match recorded_fingerprints(manifest) {
+            Ok(found) => {
+                if let Err(error) = found.expect(&recorded_fingerprints(earlier)?) {
+                    self.find(106, layout::MANIFEST, EditionProblem::Content(error.to_string()));
+                }
+                Ok(())
+            }
+            Err(error) => self.find_or_fail(40, layout::MANIFEST, error),
         }
-        Ok(())
     }
 
     /// INV-114: every extension checks its section; at open that alone.
     fn extensions(&mut self, manifest: &Manifest, structures: Option<&Structures>) {
         for extension in self.options.extensions {
-            let Some(section) = manifest.extensions.get(extension.name()) else { continue };
+            let Some(section) = manifest.extensions.get(extension.name()) else {
+                continue;
+            };
             self.checks.push("extensions");
             let content = structures.map(|structures| ExtensionContent { manifest, structures });
             for what in extension.check(section, self.profile, content) {

@@ -12,7 +12,7 @@ use crate::{
     fingerprint::{CanonicalForm, Fingerprint, StructuralFingerprint, Structure, Table},
     store::StoreError,
     structure::{
-        ArtefactUrn, Structures,
+        ArtefactFingerprint, ArtefactUrn, Structures,
         message::{Limits, read_json, read_xml},
         model::Artefact,
         record::{ArtefactRecords, record},
@@ -51,7 +51,7 @@ impl Content {
                     dataflow: urn.clone(),
                 };
                 let artefact = ArtefactUrn::parse(urn.as_str()).map_err(|_| text(urn))?;
-                let full = fingerprint.to_string().parse().map_err(|_| text(fingerprint))?;
+                let full: ArtefactFingerprint = fingerprint.to_string().parse().map_err(|_| text(fingerprint))?;
                 partial_of.insert(artefact, full);
             }
         }
@@ -79,7 +79,10 @@ impl Content {
         let Some(Artefact::Dataflow(flow)) = self.structures.get(&urn) else {
             return Err(missing(dataflow));
         };
-        let structure = owners.of_reference(&flow.structure).next().ok_or_else(|| missing(&flow.structure))?;
+        let structure = owners
+            .of_reference(&flow.structure)
+            .next()
+            .ok_or_else(|| missing(&flow.structure))?;
         let mut closure = StructuralFingerprint::new(self.form(), dataflow.as_str())?;
         for artefact in owners.closure(&self.structures, &urn, structure.urn()) {
             if let Some(record) = self.records.records.iter().find(|record| record.urn == *artefact) {
@@ -94,12 +97,16 @@ impl Content {
 
 /// Reads a structure message by its name's ending.
 pub(super) fn parse(path: &crate::doc::FilePath, bytes: &[u8]) -> Result<Structures, EditionError> {
-    let read = if path.as_str().ends_with(".xml") { read_xml } else { read_json };
+    let read = if path.as_str().ends_with(".xml") {
+        read_xml
+    } else {
+        read_json
+    };
     match read(bytes, Limits::default()) {
         Ok(message) => Ok(message.structures),
         Err(source) => Err(EditionError::Message {
             path: path.clone(),
-            source,
+            source: Box::new(source),
         }),
     }
 }
@@ -111,7 +118,10 @@ impl<'a> Owners<'a> {
     fn of(structures: &'a Structures) -> Self {
         let mut owners: HashMap<_, Vec<_>> = HashMap::new();
         for artefact in structures.iter() {
-            owners.entry(artefact.urn().as_urn().target()).or_default().push(artefact);
+            owners
+                .entry(artefact.urn().as_urn().target())
+                .or_default()
+                .push(artefact);
         }
         Self(owners)
     }
@@ -119,12 +129,21 @@ impl<'a> Owners<'a> {
     /// INV-121: a reference without a version is answered by every version held.
     fn of_reference(&self, reference: &'a Reference) -> impl Iterator<Item = &'a Artefact> {
         let held = self.0.get(&reference.owner()).into_iter().flatten().copied();
-        held.filter(|artefact| reference.version().is_none_or(|version| artefact.urn().version() == version))
+        held.filter(|artefact| {
+            reference
+                .version()
+                .is_none_or(|version| artefact.urn().version() == version)
+        })
     }
 
     /// INV-83, INV-84: outgoing references of dataflow and data structure, what refers to either, and what those refer to; no
     /// other dataflow is followed.
-    fn closure(&self, structures: &'a Structures, flow: &'a ArtefactUrn, structure: &'a ArtefactUrn) -> BTreeSet<&'a ArtefactUrn> {
+    fn closure(
+        &self,
+        structures: &'a Structures,
+        flow: &'a ArtefactUrn,
+        structure: &'a ArtefactUrn,
+    ) -> BTreeSet<&'a ArtefactUrn> {
         let roots = BTreeSet::from([flow, structure]);
         let mut open: Vec<&Artefact> = structures
             .iter()
@@ -171,11 +190,9 @@ pub(super) async fn fingerprint_table(
             None => first = Some((&listed.path, part.columns)),
             Some((path, columns)) if *columns != part.columns => {
                 return Err(EditionError::DifferentColumns {
-                    dataflow: table.dataflow.clone(),
                     first: (*path).clone(),
                     second: listed.path.clone(),
-                    left: columns.clone(),
-                    right: part.columns,
+                    columns: format!("{columns}; and {}", part.columns),
                 });
             }
             Some(_) => {}
@@ -220,6 +237,6 @@ async fn read_part(
     let part = blocking("reading the rows of", path.to_string(), move || Ok(file.table(form))).await?;
     part.map_err(|source| EditionError::Table {
         path: path.clone(),
-        source,
+        source: Box::new(source),
     })
 }

@@ -193,7 +193,12 @@ impl<B: RandomBytes> ChunkReader for Chunks<B> {
         let mut filled = 0;
         while filled < length {
             match self.0.read_at(start + filled as u64, &mut buffer[filled..])? {
-                0 => return Err(ParquetError::EOF(format!("the file ended at {}", start + filled as u64))),
+                0 => {
+                    return Err(ParquetError::EOF(format!(
+                        "the file ended at {}",
+                        start + filled as u64
+                    )));
+                }
                 more => filled += more,
             }
         }
@@ -320,7 +325,10 @@ mod tests {
             let file = data.open(&path).await.unwrap().unwrap();
             assert_eq!(file.size(), first.len() as u64);
             assert_eq!(file.rows().unwrap(), 3);
-            assert_eq!(digest_data(&*file).unwrap().blake3, Some(*blake3::hash(&first).as_bytes()));
+            assert_eq!(
+                digest_data(&*file).unwrap().blake3,
+                Some(*blake3::hash(&first).as_bytes())
+            );
             let part = file.table(CanonicalForm::ONE).unwrap();
             let whole = fingerprint_parquet(CanonicalForm::ONE, first).unwrap();
             assert!(part.fingerprint.same_as(&whole).unwrap());

@@ -37,7 +37,9 @@ pub enum EditionError {
         begun_at: Instant,
     },
     /// More than one unsealed edition lies there.
-    #[error("product {product_id} has the unsealed editions {first} and {second}, and may have one: discard one (INV-21)")]
+    #[error(
+        "product {product_id} has the unsealed editions {first} and {second}, and may have one: discard one (INV-21)"
+    )]
     UnsealedTwice {
         /// The product.
         product_id: ProductId,
@@ -61,7 +63,9 @@ pub enum EditionError {
         edition_id: EditionId,
     },
     /// A sealed edition was to be discarded.
-    #[error("edition {edition_id} of product {product_id} is sealed, and discard takes unsealed ones only (INV-60, INV-439)")]
+    #[error(
+        "edition {edition_id} of product {product_id} is sealed, and discard takes unsealed ones only (INV-60, INV-439)"
+    )]
     DiscardSealed {
         /// The product.
         product_id: ProductId,
@@ -116,7 +120,9 @@ pub enum EditionError {
         dataflow: Urn,
     },
     /// A data file of another size than listed.
-    #[error("data file {path} has {found} bytes, {listed} lists {expected}: data files are never modified (INV-99, INV-101)")]
+    #[error(
+        "data file {path} has {found} bytes, {listed} lists {expected}: data files are never modified (INV-99, INV-101)"
+    )]
     DataSize {
         /// The file.
         path: FilePath,
@@ -144,7 +150,9 @@ pub enum EditionError {
         carried_from: EditionId,
     },
     /// A file of deletions.
-    #[error("{path} holds deleted rows: rewrite the table into new data files before the seal, no delete file ships (INV-95, INV-96)")]
+    #[error(
+        "{path} holds deleted rows: rewrite the table into new data files before the seal, no delete file ships (INV-95, INV-96)"
+    )]
     DeleteFile {
         /// The file.
         path: FilePath,
@@ -176,7 +184,9 @@ pub enum EditionError {
         owner: &'static str,
     },
     /// The table list was rewritten by somebody else.
-    #[error("tables.json of edition {edition_id} was changed by another process: resume the edition to go on from what is there")]
+    #[error(
+        "tables.json of edition {edition_id} was changed by another process: resume the edition to go on from what is there"
+    )]
     ChangedMeanwhile {
         /// The edition.
         edition_id: EditionId,
@@ -188,18 +198,14 @@ pub enum EditionError {
         dataflow: Urn,
     },
     /// Files of one table with other columns.
-    #[error("data files {first} and {second} of {dataflow} have different columns: {left}; and {right} (INV-72)")]
+    #[error("data files {first} and {second} of one table have different columns: {columns} (INV-72)")]
     DifferentColumns {
-        /// The table.
-        dataflow: Urn,
         /// One file.
         first: FilePath,
         /// Another.
         second: FilePath,
-        /// Columns of the one.
-        left: String,
-        /// Columns of the other.
-        right: String,
+        /// Columns of the one, and of the other.
+        columns: String,
     },
     /// A file that holds another number of rows than was counted.
     #[error("data file {path} has {found} rows, tables.json counts {counted} (INV-109)")]
@@ -228,7 +234,7 @@ pub enum EditionError {
         /// The file.
         path: FilePath,
         /// Why.
-        source: ParquetTableError,
+        source: Box<ParquetTableError>,
     },
     /// A structure message that can't be read.
     #[error("structure message {path}: {source}")]
@@ -236,7 +242,7 @@ pub enum EditionError {
         /// The file.
         path: FilePath,
         /// Why.
-        source: MessageError,
+        source: Box<MessageError>,
     },
     /// A copy that isn't what the manifest lists.
     #[error("{path} was read as {found}, its manifest lists {expected}: the copy ended before its manifest (INV-417)")]
@@ -250,22 +256,22 @@ pub enum EditionError {
     },
     /// A table list that can't be read.
     #[error(transparent)]
-    TableList(#[from] TableListError),
+    TableList(Box<TableListError>),
     /// Structures that don't go together.
     #[error(transparent)]
-    Structure(#[from] StructureError),
+    Structure(Box<StructureError>),
     /// Artefact records that can't be made.
     #[error(transparent)]
-    Records(#[from] RecordError),
+    Records(Box<RecordError>),
     /// A fingerprint that can't be made.
     #[error(transparent)]
-    Structures(#[from] StructuresError),
+    Structures(Box<StructuresError>),
     /// Fingerprints of different forms.
     #[error(transparent)]
     Forms(#[from] DifferentForms),
     /// A document that is refused.
     #[error(transparent)]
-    Document(#[from] DocError),
+    Document(Box<DocError>),
     /// A text that is no id, path or URN.
     #[error(transparent)]
     Text(#[from] IdError),
@@ -277,17 +283,40 @@ pub enum EditionError {
     Store(#[from] StoreError),
     /// The Inventory can't be read.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(Box<ReadError>),
     /// Its newest version doesn't hold together.
     #[error(transparent)]
-    Version(#[from] VersionError),
+    Version(Box<VersionError>),
     /// A transition refused.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(Box<Refusal>),
     /// The writer failed.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(Box<WriteError>),
 }
+
+macro_rules! boxed {
+    ($($variant:ident($error:ty)),* $(,)?) => {$(
+        impl From<$error> for EditionError {
+            fn from(error: $error) -> Self {
+                Self::$variant(Box::new(error))
+            }
+        }
+    )*};
+}
+
+// An error is passed up by value through every call, so the large ones are boxed.
+boxed!(
+    TableList(TableListError),
+    Structure(StructureError),
+    Records(RecordError),
+    Structures(StructuresError),
+    Document(DocError),
+    Read(ReadError),
+    Version(VersionError),
+    Refused(Refusal),
+    Write(WriteError),
+);
 
 impl From<CommitError<Refusal>> for EditionError {
     fn from(error: CommitError<Refusal>) -> Self {

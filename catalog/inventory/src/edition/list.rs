@@ -58,7 +58,7 @@ impl ProductEditions {
                 previous: manifest.previous,
                 created_at: manifest.created_at,
             }),
-            Err(EditionError::Document(error)) => Ok(EditionState::Unreadable(error)),
+            Err(EditionError::Document(error)) => Ok(EditionState::Unreadable(*error)),
             Err(error) => Err(error),
         }
     }
@@ -81,7 +81,9 @@ impl ProductEditions {
         for name in self.store.list(Some(&product)).await? {
             let relative = &name.as_str()[product.as_str().len() + 1..];
             // `data/` and `journal/` are no ids.
-            let Some((folder, file)) = relative.split_once('/') else { continue };
+            let Some((folder, file)) = relative.split_once('/') else {
+                continue;
+            };
             if let Ok(edition_id) = folder.parse() {
                 *directories.entry(edition_id).or_insert(false) |= file == layout::MANIFEST;
             }
@@ -110,12 +112,18 @@ impl ProductEditions {
         let _lock = self.store.lock().await?;
         let (product_id, id) = (self.product_id.clone(), *edition_id);
         if self.is_sealed(edition_id).await? {
-            return Err(EditionError::DiscardSealed { product_id, edition_id: id });
+            return Err(EditionError::DiscardSealed {
+                product_id,
+                edition_id: id,
+            });
         }
         let files = self.files_in(edition_id).await?;
         let journal = StorePath::parse(&layout::journal(&self.product_id, edition_id))?;
         if files.is_empty() && self.store.get(&journal).await?.is_none() {
-            return Err(EditionError::NoEdition { product_id, edition_id: id });
+            return Err(EditionError::NoEdition {
+                product_id,
+                edition_id: id,
+            });
         }
         self.store.delete(&journal).await?;
         // The list goes last: as long as anything is there, it still says what it is.

@@ -8,8 +8,10 @@ use super::{
     check::{CheckOptions, CheckReport, Publishable, check},
 };
 use crate::{
-    doc::{CleanText, EditionId, EntryStatus, Instant, Journal, Manifest, Producer, Stored, layout},
-    doc::Document as _,
+    doc::{
+        CleanText, Document as _, EditionId, EditionState, Entry, EntryStatus, Instant, Journal, Manifest, Producer,
+        Stored, layout,
+    },
     fingerprint::CheckProfile,
     reader::{FullInventory, find_base},
     store::StorePath,
@@ -48,7 +50,7 @@ impl fmt::Debug for PublisherSettings {
 #[derive(Debug)]
 pub enum Recorded {
     /// A version records it.
-    Committed(Committed),
+    Committed(Box<Committed>),
     /// A version recorded it before.
     Already(EntryStatus),
 }
@@ -65,7 +67,11 @@ impl Publisher {
     /// A publisher of the product in `place`, whose catalogue `writer` writes.
     pub fn new(place: ProductEditions, writer: Writer, settings: PublisherSettings) -> Self {
         let settings = Arc::new(settings);
-        Self { place, writer, settings }
+        Self {
+            place,
+            writer,
+            settings,
+        }
     }
 
     /// The product's place.
@@ -157,7 +163,7 @@ impl Publisher {
             .await?;
         self.writer.end_seal(&key.product_id, &key.edition_id).await?;
         Ok(match (outcome, status) {
-            (Outcome::Committed(committed), _) => Recorded::Committed(committed),
+            (Outcome::Committed(committed), _) => Recorded::Committed(Box::new(committed)),
             (Outcome::Unchanged(_), Some(status)) => Recorded::Already(status),
             // `plan` answers with nothing only for an edition that has a status.
             (Outcome::Unchanged(_), None) => return Err(Refusal::NothingToDo { what: key.to_string() }.into()),
@@ -172,20 +178,27 @@ impl Publisher {
             if self.place.is_sealed(&edition_id).await? {
                 let report = self.check(&edition_id, &CheckOptions::default()).await?;
                 match report.into_publishable() {
-                    Ok(edition) => drop(clean.insert((edition_id, edition.manifest().sha256()))),
+                    Ok(edition) => {
+                        clean.insert((edition_id, edition.manifest().sha256()));
+                    }
                     Err(findings) => tracing::warn!(%edition_id, %findings, "sealed, unrecorded and not recordable"),
                 }
             }
         }
         let (_, manifests) = self.manifests().await?;
-        let decide = |base: Base<'_>, unrecorded: &crate::writer::Unrecorded| {
+        let repairs = self.writer.repair(&self.place.product_id, |base, unrecorded| {
             let manifest = Arc::new(unrecorded.manifest.clone());
             if !clean.contains(&(manifest.edition_id, manifest.sha256())) {
                 return Ok(None);
             }
-            self.plan(base, &manifest, &manifests, "recording an edition whose seal was interrupted")
-        };
-        Ok(self.writer.repair(&self.place.product_id, decide).await?)
+            self.plan(
+                base,
+                &manifest,
+                &manifests,
+                "recording an edition whose seal was interrupted",
+            )
+        });
+        Ok(repairs.await?)
     }
 
     /// The editions of this product that have a journal.
@@ -194,7 +207,12 @@ impl Publisher {
         let mut editions = Vec::new();
         for path in self.place.store.list(Some(&folder)).await? {
             let found = self.place.store.get(&path).await?;
-            editions.extend(found.map(|found| Journal::decode(&found.bytes)).transpose()?.map(|journal| journal.edition_id));
+            editions.extend(
+                found
+                    .map(|found| Journal::decode(&found.bytes))
+                    .transpose()?
+                    .map(|journal| journal.edition_id),
+            );
         }
         Ok(editions)
     }
@@ -238,7 +256,9 @@ impl Publisher {
         let Some(found) = find_base(&*self.place.store).await? else {
             return Ok((None, manifests));
         };
-        let version = FullInventory::load(&*self.place.store, found.head, None).await?.to_version()?;
+        let version = FullInventory::load(&*self.place.store, found.head, None)
+            .await?
+            .to_version()?;
         for key in manifests.missing(&version) {
             let path = StorePath::parse(&layout::manifest(&key.product_id, &key.edition_id))?;
             if let (Some(found), Some(entry)) = (self.place.store.get(&path).await?, version.entry(&key)) {
@@ -257,8 +277,8 @@ impl Publisher {
         let Some(leaf) = version.leaf(&self.place.product_id) else {
             return Ok(None);
         };
-        let schema = super::SCHEMA_VERSION.parse()?;
-        let is_live = |entry: &&crate::doc::Entry| entry.state == crate::doc::EditionState::Live;
+        let schema: CleanText = super::SCHEMA_VERSION.parse()?;
+        let is_live = |entry: &&Entry| entry.state == EditionState::Live;
         let own = version.head(&self.place.product_id, &schema);
         let Some(entry) = own.or_else(|| leaf.editions.iter().rfind(is_live)) else {
             return Ok(None);

@@ -181,8 +181,8 @@ impl Journalled {
 fn is_leftover(name: &str, edition_id: &EditionId) -> bool {
     let of_another_edition = || {
         let starts = name.char_indices().map(|(at, _)| at);
-        let ids = starts.filter_map(|at| name.get(at..at + 36)?.parse::<EditionId>().ok());
-        ids.into_iter().any(|id| id != *edition_id)
+        let mut ids = starts.filter_map(|at| name.get(at..at + 36)?.parse::<EditionId>().ok());
+        ids.any(|id| id != *edition_id)
     };
     name.starts_with(TableList::STRUCTURES) || (name.starts_with("search/") && of_another_edition())
 }
@@ -222,7 +222,7 @@ impl Flushed {
             });
             fingerprints.binding(table.dataflow.as_str(), rows, structure)?;
         }
-        let content_fingerprint = fingerprints.product()?.to_string().parse()?;
+        let content_fingerprint: Sha256 = fingerprints.product()?.to_string().parse()?;
         Ok(Fingerprinted {
             flushed: self,
             form,
@@ -311,7 +311,9 @@ impl Listed {
         }
         let listed: BTreeSet<&str> = list.edition_files().map(|(path, _)| path).collect();
         let there = place.files_in(&edition_id).await?;
-        let unlisted = there.iter().find(|file| !file.is_manifest() && !listed.contains(file.relative.as_str()));
+        let unlisted = there
+            .iter()
+            .find(|file| !file.is_manifest() && !listed.contains(file.relative.as_str()));
         if let Some(file) = unlisted {
             let path = file.relative.clone();
             return Err(EditionError::Undeclared { path });

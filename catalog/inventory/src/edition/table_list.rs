@@ -106,14 +106,16 @@ pub enum TableListError {
         second: String,
     },
     /// One data file in two places.
-    #[error("tables.json names data file {path} for {first} and for {second}; a file belongs to one table, once (INV-26)")]
+    #[error(
+        "tables.json names data file {path} for {first} and for {second}; a file belongs to one table, once (INV-26)"
+    )]
     DataTwice {
         /// The file.
         path: FilePath,
         /// One table.
-        first: Urn,
+        first: String,
         /// The other.
-        second: Urn,
+        second: String,
     },
     /// A file of deletions.
     #[error("tables.json names {path}, a delete file, for {dataflow}; no delete file ships (INV-96)")]
@@ -124,7 +126,9 @@ pub enum TableListError {
         dataflow: Urn,
     },
     /// Another edition's list.
-    #[error("tables.json is of edition {found_edition} of {found_product}, it lies in edition {edition_id} of {product_id} (INV-26)")]
+    #[error(
+        "tables.json is of edition {found_edition} of {found_product}, it lies in edition {edition_id} of {product_id} (INV-26)"
+    )]
     OtherEdition {
         /// The product it is of.
         found_product: ProductId,
@@ -190,10 +194,7 @@ fn wrong(field: &'static str, text: &str) -> TableListError {
 }
 
 fn tier(text: &str) -> Result<Tier, TableListError> {
-    [Tier::Required, Tier::Lazy, Tier::Remote]
-        .into_iter()
-        .find(|tier| tier.as_str() == text)
-        .ok_or_else(|| wrong("tier", text))
+    Tier::from_word(text).ok_or_else(|| wrong("tier", text))
 }
 
 impl TableList {
@@ -239,7 +240,10 @@ impl TableList {
     pub fn edition_files(&self) -> impl Iterator<Item = (&str, Tier)> {
         let structures = self.structures.iter().map(|file| (file.path.as_str(), Tier::Required));
         let others = self.files.iter().map(|file| (file.path.as_str(), file.tier));
-        [(Self::NAME, Tier::Required)].into_iter().chain(structures).chain(others)
+        [(Self::NAME, Tier::Required)]
+            .into_iter()
+            .chain(structures)
+            .chain(others)
     }
 
     /// Refuses a list that lies in another edition than its own.
@@ -325,8 +329,8 @@ impl TableList {
             if let Some(first) = owners.insert(&file.path, dataflow) {
                 return Err(TableListError::DataTwice {
                     path: file.path.clone(),
-                    first: first.clone(),
-                    second: dataflow.clone(),
+                    first: first.to_string(),
+                    second: dataflow.to_string(),
                 });
             }
         }
@@ -378,7 +382,11 @@ fn read_structure(raw: &RawStructure) -> Result<StructureFile, TableListError> {
     let partial = |raw: &RawPartial| Ok((value("urn", &raw.urn)?, value("fingerprint", &raw.fingerprint)?));
     Ok(StructureFile {
         path: value("path", &raw.path)?,
-        partial_of: raw.partial_of.iter().map(partial).collect::<Result<_, TableListError>>()?,
+        partial_of: raw
+            .partial_of
+            .iter()
+            .map(partial)
+            .collect::<Result<_, TableListError>>()?,
     })
 }
 
@@ -425,14 +433,23 @@ mod tests {
     fn list() -> TableList {
         let mut list = TableList::empty(product(), edition_id(1)).following(edition_id(2));
         list.tables = vec![
-            ListedTable { dataflow: flow("A"), files: vec![data("A/2.parquet"), data("A/1.parquet")] },
-            ListedTable { dataflow: flow("B"), files: vec![] },
+            ListedTable {
+                dataflow: flow("A"),
+                files: vec![data("A/2.parquet"), data("A/1.parquet")],
+            },
+            ListedTable {
+                dataflow: flow("B"),
+                files: vec![],
+            },
         ];
         list.structures = vec![StructureFile {
             path: "structures/x.json".parse().unwrap(),
             partial_of: vec![(flow("A"), Sha256::of(b"full"))],
         }];
-        list.files = vec![OtherFile { path: "search/index.json".parse().unwrap(), tier: Tier::Lazy }];
+        list.files = vec![OtherFile {
+            path: "search/index.json".parse().unwrap(),
+            tier: Tier::Lazy,
+        }];
         list
     }
 
@@ -443,7 +460,15 @@ mod tests {
         assert_eq!(TableList::decode(&list.encode().unwrap()).unwrap(), list);
         assert_eq!(list.previous, Some(edition_id(1)));
         let first = TableList::empty(product(), edition_id(1));
-        assert_eq!((first.tables.len(), first.structures.len(), first.files.len(), first.previous), (0, 0, 0, None));
+        assert_eq!(
+            (
+                first.tables.len(),
+                first.structures.len(),
+                first.files.len(),
+                first.previous
+            ),
+            (0, 0, 0, None)
+        );
     }
 
     /// INV-26, INV-96: each way in which a list contradicts itself is refused by name, when written and when read.
@@ -453,11 +478,20 @@ mod tests {
         let cases: [(&str, Change); 7] = [
             ("tables has", |list| list.tables.swap(0, 1)),
             ("and for", |list| list.tables[1].files.push(data("A/1.parquet"))),
-            ("belongs to one table, once", |list| list.tables[0].files.push(data("A/1.parquet"))),
-            ("INV-96", |list| list.tables[1].files.push(data("B/ducklake-1-delete.parquet"))),
-            ("structures has", |list| list.structures.push(list.structures[0].clone())),
+            ("belongs to one table, once", |list| {
+                list.tables[0].files.push(data("A/1.parquet"))
+            }),
+            ("INV-96", |list| {
+                list.tables[1].files.push(data("B/ducklake-1-delete.parquet"))
+            }),
+            ("structures has", |list| {
+                list.structures.push(list.structures[0].clone())
+            }),
             ("the edition's files has", |list| {
-                list.files.push(OtherFile { path: TableList::NAME.parse().unwrap(), tier: Tier::Lazy });
+                list.files.push(OtherFile {
+                    path: TableList::NAME.parse().unwrap(),
+                    tier: Tier::Lazy,
+                });
             }),
             ("partial_of has", |list| {
                 let again = list.structures[0].partial_of[0].clone();
@@ -484,7 +518,9 @@ mod tests {
             ("Dataflow=AG:A(1.0)\",\"files", "Dataflow=AG:A\",\"files", "dataflow is"),
             ("\"tables\"", "\"structures\"", "duplicate field"),
         ] {
-            let refusal = TableList::decode(text.replacen(from, to, 1).as_bytes()).unwrap_err().to_string();
+            let refusal = TableList::decode(text.replacen(from, to, 1).as_bytes())
+                .unwrap_err()
+                .to_string();
             assert!(refusal.contains(expected), "{refusal}");
         }
         let refusal = list().check_place(&product(), &edition_id(3)).unwrap_err().to_string();

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 
 use super::{
-    Begin, DataFiles, DirectoryData, EditionBuilder, EditionError, LazyFiles, MessageFormat, ProductEditions, Publisher,
-    PublisherSettings, Recorded, StoreData, check::CheckOptions, seal::SealRequest,
+    Begin, DataFiles, DirectoryData, EditionBuilder, EditionError, LazyFiles, MessageFormat, ProductEditions,
+    Publisher, PublisherSettings, Recorded, StoreData, check::CheckOptions, seal::SealRequest,
 };
 use crate::{
     doc::{
@@ -42,7 +42,11 @@ pub(crate) fn edition_id(number: u8) -> EditionId {
 
 /// A Parquet file with one row for each number.
 pub(crate) fn numbers(range: std::ops::Range<i64>) -> Bytes {
-    table(&range.map(|number| (format!("D1_{:02}", number % 5), number)).collect::<Vec<_>>())
+    table(
+        &range
+            .map(|number| (format!("D1_{:02}", number % 5), number))
+            .collect::<Vec<_>>(),
+    )
 }
 
 pub(crate) fn table(rows: &[(String, i64)]) -> Bytes {
@@ -51,7 +55,11 @@ pub(crate) fn table(rows: &[(String, i64)]) -> Bytes {
         Field::new("value", DataType::Int64, false),
     ]));
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(rows.iter().map(|(area, _)| Some(area.as_str())).collect::<StringArray>()),
+        Arc::new(
+            rows.iter()
+                .map(|(area, _)| Some(area.as_str()))
+                .collect::<StringArray>(),
+        ),
         Arc::new(rows.iter().map(|(_, value)| *value).collect::<Int64Array>()),
     ];
     let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
@@ -95,13 +103,18 @@ pub(crate) struct World {
     pub(crate) data: Arc<dyn DataFiles>,
     pub(crate) clock: Arc<StillClock>,
     pub(crate) root: tempfile::TempDir,
+    in_memory: bool,
 }
 
 impl World {
     pub(crate) async fn in_memory(embargo: bool) -> Self {
         let store: Arc<dyn InventoryStore> = Arc::new(MemoryStore::new());
         let data = Arc::new(StoreData::new(store.clone(), &product()));
-        Self::create(store, data, tempfile::tempdir().unwrap(), embargo).await
+        let world = Self::create(store, data, tempfile::tempdir().unwrap(), embargo).await;
+        Self {
+            in_memory: true,
+            ..world
+        }
     }
 
     pub(crate) async fn in_directory() -> Self {
@@ -111,7 +124,12 @@ impl World {
         Self::create(store, data, root, false).await
     }
 
-    async fn create(store: Arc<dyn InventoryStore>, data: Arc<dyn DataFiles>, root: tempfile::TempDir, embargo: bool) -> Self {
+    async fn create(
+        store: Arc<dyn InventoryStore>,
+        data: Arc<dyn DataFiles>,
+        root: tempfile::TempDir,
+        embargo: bool,
+    ) -> Self {
         let clock = Arc::new(StillClock::default());
         let new = NewCatalog {
             catalog_id: CatalogId::at(at(0), [0; 10]),
@@ -119,8 +137,16 @@ impl World {
             extensions: JsonObject::new(),
             reason: "a catalogue for tests".to_owned(),
         };
-        Writer::create(store.clone(), identity(), clock.clone(), new).await.unwrap();
-        Self { store, data, clock, root }
+        Writer::create(store.clone(), identity(), clock.clone(), new)
+            .await
+            .unwrap();
+        Self {
+            store,
+            data,
+            clock,
+            root,
+            in_memory: false,
+        }
     }
 
     pub(crate) fn place(&self) -> ProductEditions {
@@ -128,7 +154,13 @@ impl World {
     }
 
     fn place_over(&self, store: Arc<dyn InventoryStore>) -> ProductEditions {
-        ProductEditions::unchecked(store, self.data.clone(), product())
+        // In memory the data files are the store's too, so that they fail with it.
+        let data: Arc<dyn DataFiles> = if self.in_memory {
+            Arc::new(StoreData::new(store.clone(), &product()))
+        } else {
+            self.data.clone()
+        };
+        ProductEditions::unchecked(store, data, product())
     }
 
     pub(crate) fn publisher(&self) -> Publisher {
@@ -140,7 +172,10 @@ impl World {
         self.clock.advance(1);
         let writer = Writer::new(store.clone(), identity(), self.clock.clone());
         let settings = PublisherSettings {
-            profile: ProductProfile { kind: ProductKind::Data, lifecycle: Lifecycle::Revisable },
+            profile: ProductProfile {
+                kind: ProductKind::Data,
+                lifecycle: Lifecycle::Revisable,
+            },
             canonical_forms: ["1", "sovm-1"].iter().map(|form| form.parse().unwrap()).collect(),
             retention: Retention::new(RetentionSettings::default()).unwrap(),
             producer: identity().producer,
@@ -154,15 +189,24 @@ impl World {
     }
 
     pub(crate) async fn try_begin(&self, number: u8) -> Result<EditionBuilder, EditionError> {
-        let begin = Begin { edition_id: Some(edition_id(number)), lazy: LazyFiles::All };
+        let begin = Begin {
+            edition_id: Some(edition_id(number)),
+            lazy: LazyFiles::All,
+        };
         self.publisher().begin(begin).await
     }
 
     /// Begins the first edition and gives it a table of 20 rows and the structures.
     pub(crate) async fn first(&self) -> EditionBuilder {
         let mut builder = self.begin(1).await;
-        builder.add_structures(message(), MessageFormat::Json, &[]).await.unwrap();
-        let path = builder.write_data(&flow(), Box::new(std::io::Cursor::new(numbers(0..20)))).await.unwrap();
+        builder
+            .add_structures(message(), MessageFormat::Json, &[])
+            .await
+            .unwrap();
+        let path = builder
+            .write_data(&flow(), Box::new(std::io::Cursor::new(numbers(0..20))))
+            .await
+            .unwrap();
         builder.append(&flow(), &[path], Tier::Remote).await.unwrap();
         builder
     }
@@ -184,12 +228,22 @@ impl World {
 
     pub(crate) async fn status(&self, edition: &EditionId) -> Option<EntryStatus> {
         let refresh = find_head(&*self.store, None).await.unwrap();
-        let version = FullInventory::load(&*self.store, refresh.head, None).await.unwrap().to_version().unwrap();
+        let version = FullInventory::load(&*self.store, refresh.head, None)
+            .await
+            .unwrap()
+            .to_version()
+            .unwrap();
         version.status(&EditionKey::new(product(), *edition))
     }
 
     pub(crate) async fn names(&self) -> Vec<String> {
-        self.store.list(None).await.unwrap().iter().map(ToString::to_string).collect()
+        self.store
+            .list(None)
+            .await
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     /// Puts a file into an edition's directory behind everybody's back.
@@ -212,6 +266,9 @@ impl World {
 fn identity() -> Identity {
     Identity {
         actor: "tester".parse().unwrap(),
-        producer: Producer { name: "sovm-tests".parse().unwrap(), version: "1".parse().unwrap() },
+        producer: Producer {
+            name: "sovm-tests".parse().unwrap(),
+            version: "1".parse().unwrap(),
+        },
     }
 }

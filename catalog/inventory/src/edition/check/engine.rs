@@ -60,8 +60,18 @@ impl EngineReads {
         }
         let engine = &manifest.engine;
         for (rule, what, found, newest) in [
-            (65, "duckdb_storage_version", &engine.duckdb_storage_version, &self.duckdb_storage_version),
-            (66, "ducklake_spec_version", &engine.ducklake_spec_version, &self.ducklake_spec_version),
+            (
+                65,
+                "duckdb_storage_version",
+                &engine.duckdb_storage_version,
+                &self.duckdb_storage_version,
+            ),
+            (
+                66,
+                "ducklake_spec_version",
+                &engine.ducklake_spec_version,
+                &self.ducklake_spec_version,
+            ),
         ] {
             let Some(found) = found else { continue };
             // What can't be compared may be newer.
@@ -70,7 +80,9 @@ impl EngineReads {
                 _ => false,
             };
             if !readable {
-                let reads = newest.as_ref().map_or_else(|| "none".to_owned(), |newest| format!("up to {newest}"));
+                let reads = newest
+                    .as_ref()
+                    .map_or_else(|| "none".to_owned(), |newest| format!("up to {newest}"));
                 find(rule, what, found, reads);
             }
         }

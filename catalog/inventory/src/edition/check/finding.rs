@@ -129,7 +129,8 @@ pub struct EditionFindings {
 }
 
 fn first(findings: &[EditionFinding]) -> String {
-    findings
-        .first()
-        .map_or_else(|| "none, but only a publish check makes an edition recordable".to_owned(), ToString::to_string)
+    findings.first().map_or_else(
+        || "none, but only a publish check makes an edition recordable".to_owned(),
+        ToString::to_string,
+    )
 }

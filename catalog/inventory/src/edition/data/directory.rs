@@ -20,6 +20,7 @@ use crate::{
 /// The data files under `products/<product_id>/data/` of a catalogue's directory, read and written as streams.
 #[derive(Debug, Clone)]
 pub struct DirectoryData {
+    root: PathBuf,
     folder: PathBuf,
 }
 
@@ -27,7 +28,8 @@ impl DirectoryData {
     /// The data files of a product below a catalogue's directory. Nothing is created until something is written.
     pub fn new(root: &Path, product: &ProductId) -> Self {
         let folder = root.join(layout::data(product));
-        Self { folder }
+        let root = root.to_owned();
+        Self { root, folder }
     }
 
     fn file(&self, path: &FilePath) -> PathBuf {
@@ -49,9 +51,9 @@ impl DataFiles for DirectoryData {
     }
 
     async fn create(&self, path: &FilePath, mut content: Box<dyn Read + Send>) -> Result<Creation, StoreError> {
-        let file = self.file(path);
+        let (root, file) = (self.root.clone(), self.file(path));
         blocking("creating", file.display().to_string(), move || {
-            create(&file, &mut *content)
+            create(&root, &file, &mut *content)
         })
         .await
     }
@@ -99,8 +101,8 @@ fn open(path: &Path) -> io::Result<Opened> {
 }
 
 /// A temporary file beside the target, `fsync`, a link that replaces nothing, `fsync` of the directory (INV-244).
-fn create(target: &Path, content: &mut dyn Read) -> io::Result<Creation> {
-    let folder = target.parent().unwrap_or(Path::new("."));
+fn create(root: &Path, target: &Path, content: &mut dyn Read) -> io::Result<Creation> {
+    let folder = target.parent().unwrap_or(root);
     fs::create_dir_all(folder)?;
     if target.symlink_metadata().is_ok() {
         // Whoever created it may have died before its name was durable.
@@ -118,7 +120,7 @@ fn create(target: &Path, content: &mut dyn Read) -> io::Result<Creation> {
         Err(error) => return Err(error),
     };
     // The folders above may be new as well.
-    for folder in folder.ancestors().take(3) {
+    for folder in folder.ancestors().take_while(|folder| folder.starts_with(root)) {
         File::open(folder)?.sync_all()?;
     }
     Ok(creation)

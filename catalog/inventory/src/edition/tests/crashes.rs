@@ -10,7 +10,9 @@ use crate::{
 
 async fn seal_and_record(publisher: &Publisher) -> Result<(), Box<dyn std::error::Error>> {
     let sealed = publisher.resume().await?.seal(SealRequest::default()).await?;
-    let report = publisher.check(&sealed.manifest.edition_id, &CheckOptions::default()).await?;
+    let report = publisher
+        .check(&sealed.manifest.edition_id, &CheckOptions::default())
+        .await?;
     publisher.record(&report.into_publishable()?, "a release").await?;
     Ok(())
 }
@@ -40,9 +42,15 @@ async fn killed_between_any_two_operations_of_a_seal() {
             let before = world.names().await;
             let store = Arc::new(FaultStore::new(world.store.clone(), fault, true));
             let died = seal_and_record(&world.publisher_over(store)).await;
-            let (sealed, visible) = (world.place().is_sealed(&edition_id(1)).await.unwrap(), live(&world).await);
+            let (sealed, visible) = (
+                world.place().is_sealed(&edition_id(1)).await.unwrap(),
+                live(&world).await,
+            );
             assert!(sealed || !visible, "{fault:?}: live without a manifest");
-            assert!(before.iter().all(|name| name == "CURRENT" || world.has(name)), "{fault:?}: something was lost");
+            assert!(
+                before.iter().all(|name| name == "CURRENT" || world.has(name)),
+                "{fault:?}: something was lost"
+            );
             if died.is_ok() || visible {
                 assert!(sealed && visible, "{fault:?}");
             }
@@ -58,9 +66,16 @@ async fn killed_between_any_two_operations_of_a_seal() {
                 resumed += 1;
             }
             assert!(live(&world).await, "{fault:?}");
-            let report = world.publisher().check(&edition_id(1), &CheckOptions::default()).await.unwrap();
+            let report = world
+                .publisher()
+                .check(&edition_id(1), &CheckOptions::default())
+                .await
+                .unwrap();
             assert_eq!(report.findings, [], "{fault:?}");
-            assert!(!world.names().await.iter().any(|name| name.contains("/journal/")), "{fault:?}");
+            assert!(
+                !world.names().await.iter().any(|name| name.contains("/journal/")),
+                "{fault:?}"
+            );
         }
     }
     assert!(resumed > 10 && repaired > 2, "{resumed} resumed, {repaired} repaired");
@@ -71,7 +86,10 @@ async fn killed_between_any_two_operations_of_a_seal() {
 async fn killed_between_any_two_operations_of_a_begin() {
     let world = World::in_memory(false).await;
     world.publish(world.first().await).await;
-    let begin = || Begin { edition_id: Some(edition_id(2)), ..Begin::default() };
+    let begin = || Begin {
+        edition_id: Some(edition_id(2)),
+        ..Begin::default()
+    };
     let mut at = 0;
     loop {
         let store = Arc::new(FaultStore::new(world.store.clone(), Fault::After(at), true));
@@ -100,14 +118,24 @@ async fn killed_between_any_two_operations_of_a_discard() {
     for at in 0..12 {
         let world = World::in_memory(false).await;
         let builder = world.first().await;
-        let data: Vec<String> = world.names().await.into_iter().filter(|name| name.contains("/data/")).collect();
+        let data: Vec<String> = world
+            .names()
+            .await
+            .into_iter()
+            .filter(|name| name.contains("/data/"))
+            .collect();
         drop(builder.begin_seal(SealRequest::default()).await.unwrap());
         let store = Arc::new(FaultStore::new(world.store.clone(), Fault::Before(at), true));
         let died = world.publisher_over(store).discard(&edition_id(1)).await.is_err();
         if died {
             world.publisher().discard(&edition_id(1)).await.unwrap();
         }
-        let left: Vec<String> = world.names().await.into_iter().filter(|name| name.starts_with("products/")).collect();
+        let left: Vec<String> = world
+            .names()
+            .await
+            .into_iter()
+            .filter(|name| name.starts_with("products/"))
+            .collect();
         assert_eq!(left, data, "operation {at}");
     }
 }

@@ -1,11 +1,13 @@
 //! A little product with two editions, in memory and in a directory.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::super::{
-    EditionState as Listed, LazyFiles, Begin, MessageFormat, ProductEditions, StoreData, check::CheckOptions, copy, files_of,
-    seal::SealRequest, testing::*,
+    Begin, EditionState as Listed, LazyFiles, MessageFormat, ProductEditions, StoreData,
+    check::{CheckOptions, check},
+    copy, files_of,
+    seal::SealRequest,
+    testing::*,
 };
 use crate::{
     doc::{EditionState, EntryStatus, FileRoot, Tier, layout},
@@ -22,14 +24,20 @@ async fn two_editions_from_begin_to_live() {
         assert_eq!(builder.previous(), None, "INV-29: a first edition starts from nothing");
         assert!(!world.place().is_sealed(&edition_id(1)).await.unwrap());
         let first = world.publish(builder).await;
-        assert_eq!(world.status(&edition_id(1)).await, Some(EntryStatus::State(EditionState::Live)));
+        assert_eq!(
+            world.status(&edition_id(1)).await,
+            Some(EntryStatus::State(EditionState::Live))
+        );
         assert_eq!(first.bindings[0].observations, 20);
         assert_eq!(first.artefacts.len(), 6);
         assert_eq!(first.previous, None);
 
         let mut builder = world.begin(2).await;
         assert_eq!(builder.previous(), Some(edition_id(1)));
-        let path = builder.write_data(&flow(), Box::new(std::io::Cursor::new(numbers(20..25)))).await.unwrap();
+        let path = builder
+            .write_data(&flow(), Box::new(std::io::Cursor::new(numbers(20..25))))
+            .await
+            .unwrap();
         builder.append(&flow(), &[path.clone()], Tier::Remote).await.unwrap();
         let second = world.publish(builder).await;
         assert_eq!(second.previous, Some(edition_id(1)));
@@ -39,18 +47,35 @@ async fn two_editions_from_begin_to_live() {
         let data: Vec<_> = second.files.iter().filter(|file| file.root == FileRoot::Data).collect();
         assert_eq!(data.len(), 2);
         for file in data {
-            let old = first.files.iter().find(|old| old.root == FileRoot::Data && old.path == file.path);
+            let old = first
+                .files
+                .iter()
+                .find(|old| old.root == FileRoot::Data && old.path == file.path);
             assert_eq!(file.carried_from, old.map(|_| edition_id(1)), "{}", file.path);
             assert!(old.is_none_or(|old| old.digests == file.digests));
             assert_eq!(old.is_none(), file.path == path);
             assert!(file.digests.blake3().is_some());
         }
-        assert_eq!(world.status(&edition_id(1)).await, Some(EntryStatus::State(EditionState::Superseded)));
-        assert_eq!(world.status(&edition_id(2)).await, Some(EntryStatus::State(EditionState::Live)));
-        assert!(!world.names().await.iter().any(|name| name.contains("/journal/")), "INV-34");
-        for (edition, profile) in [(1, CheckProfile::Publish), (2, CheckProfile::Receive), (2, CheckProfile::Open)] {
-            let report = super::super::check::check(&world.place(), &edition_id(edition), profile, &CheckOptions::default());
-            assert_eq!(report.await.unwrap().findings, []);
+        assert_eq!(
+            world.status(&edition_id(1)).await,
+            Some(EntryStatus::State(EditionState::Superseded))
+        );
+        assert_eq!(
+            world.status(&edition_id(2)).await,
+            Some(EntryStatus::State(EditionState::Live))
+        );
+        assert!(
+            !world.names().await.iter().any(|name| name.contains("/journal/")),
+            "INV-34"
+        );
+        for (edition, profile) in [
+            (1, CheckProfile::Publish),
+            (2, CheckProfile::Receive),
+            (2, CheckProfile::Open),
+        ] {
+            let (place, options) = (world.place(), CheckOptions::default());
+            let report = check(&place, &edition_id(edition), profile, &options).await.unwrap();
+            assert_eq!(report.findings, []);
         }
     }
 }
@@ -64,10 +89,18 @@ async fn the_list_is_read_from_manifests() {
     let list = world.place().list().await.unwrap();
     let (previous, created_at) = (None, first.created_at);
     assert_eq!(list[0].state, Listed::Sealed { previous, created_at });
-    assert_eq!(list[1].state, Listed::Unsealed { begun_at: edition_id(2).time() });
+    assert_eq!(
+        list[1].state,
+        Listed::Unsealed {
+            begun_at: edition_id(2).time()
+        }
+    );
     assert_eq!(list.len(), 2);
     world.plant(&edition_id(1), layout::MANIFEST, b"{}").await;
-    assert!(matches!(world.place().list().await.unwrap()[0].state, Listed::Unreadable(_)));
+    assert!(matches!(
+        world.place().list().await.unwrap()[0].state,
+        Listed::Unreadable(_)
+    ));
 }
 
 /// INV-32, INV-398: lazy files are taken over, all or those named, and an orphaned search table is dropped before the seal.
@@ -80,10 +113,16 @@ async fn lazy_files_are_taken_over() {
         let world = World::in_memory(false).await;
         let mut builder = world.first().await;
         for name in ["search/index.json", "search/embeddings.json", "notes.txt"] {
-            builder.put_file(&name.parse().unwrap(), name.into(), Tier::Lazy).await.unwrap();
+            builder
+                .put_file(&name.parse().unwrap(), name.into(), Tier::Lazy)
+                .await
+                .unwrap();
         }
         world.publish(builder).await;
-        let begin = Begin { edition_id: Some(edition_id(2)), lazy };
+        let begin = Begin {
+            edition_id: Some(edition_id(2)),
+            lazy,
+        };
         let builder = world.publisher().begin(begin).await.unwrap();
         // A search table that was made for the first edition, and one for this one that nobody declared.
         let orphan = format!("search/en-{}.lance", edition_id(1));
@@ -101,13 +140,27 @@ async fn revised_rows_are_in_new_files() {
     let world = World::in_memory(false).await;
     let first = world.publish(world.first().await).await;
     let mut builder = world.begin(2).await;
-    let path = builder.write_data(&flow(), Box::new(std::io::Cursor::new(numbers(1..21)))).await.unwrap();
+    let path = builder
+        .write_data(&flow(), Box::new(std::io::Cursor::new(numbers(1..21))))
+        .await
+        .unwrap();
     builder.replace_table(&flow(), &[path], Tier::Remote).await.unwrap();
     let second = world.publish(builder).await;
     assert_ne!(first.bindings[0].fingerprint, second.bindings[0].fingerprint);
-    assert_eq!(first.bindings[0].structure_fingerprint, second.bindings[0].structure_fingerprint);
+    assert_eq!(
+        first.bindings[0].structure_fingerprint,
+        second.bindings[0].structure_fingerprint
+    );
     let options = CheckOptions::default();
-    assert_eq!(world.publisher().check(&edition_id(1), &options).await.unwrap().findings, []);
+    assert_eq!(
+        world
+            .publisher()
+            .check(&edition_id(1), &options)
+            .await
+            .unwrap()
+            .findings,
+        []
+    );
 }
 
 /// INV-196: while the embargo is on, recording embargoes.
@@ -115,7 +168,10 @@ async fn revised_rows_are_in_new_files() {
 async fn an_embargo_keeps_the_edition_back() {
     let world = World::in_memory(true).await;
     world.publish(world.first().await).await;
-    assert_eq!(world.status(&edition_id(1)).await, Some(EntryStatus::State(EditionState::Embargoed)));
+    assert_eq!(
+        world.status(&edition_id(1)).await,
+        Some(EntryStatus::State(EditionState::Embargoed))
+    );
 }
 
 /// INV-440: an edition can be left before the seal, writable, and resumed with all it was given.
@@ -125,10 +181,28 @@ async fn an_unsealed_edition_is_resumed() {
     let list = world.first().await.list().clone();
     let mut builder = world.publisher().resume().await.unwrap();
     assert_eq!(*builder.list(), list);
-    builder.put_file(&"notes.txt".parse().unwrap(), "x".into(), Tier::Lazy).await.unwrap();
+    builder
+        .put_file(&"notes.txt".parse().unwrap(), "x".into(), Tier::Lazy)
+        .await
+        .unwrap();
     builder.remove_file(&"notes.txt".parse().unwrap()).await.unwrap();
-    let sealed = world.publisher().resume().await.unwrap().seal(SealRequest::default()).await.unwrap();
-    assert_eq!(sealed.manifest.files.iter().filter(|file| file.root == FileRoot::Edition).count(), 2);
+    let sealed = world
+        .publisher()
+        .resume()
+        .await
+        .unwrap()
+        .seal(SealRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        sealed
+            .manifest
+            .files
+            .iter()
+            .filter(|file| file.root == FileRoot::Edition)
+            .count(),
+        2
+    );
 }
 
 /// INV-240: an edition without tables is a structure edition and seals by the rule for those.
@@ -136,10 +210,17 @@ async fn an_unsealed_edition_is_resumed() {
 async fn a_structure_edition_has_no_bindings() {
     let world = World::in_memory(false).await;
     let mut builder = world.begin(1).await;
-    builder.add_structures(message(), MessageFormat::Json, &[]).await.unwrap();
+    builder
+        .add_structures(message(), MessageFormat::Json, &[])
+        .await
+        .unwrap();
     let sealed = builder.seal(SealRequest::default()).await.unwrap();
     assert!(sealed.manifest.is_structure());
-    let report = world.publisher().check(&edition_id(1), &CheckOptions::default()).await.unwrap();
+    let report = world
+        .publisher()
+        .check(&edition_id(1), &CheckOptions::default())
+        .await
+        .unwrap();
     assert_eq!(report.findings, []);
 }
 
@@ -154,13 +235,20 @@ async fn an_edition_is_copied_and_checks_there() {
     let few = BTreeSet::from([Tier::Required, Tier::Lazy]);
     assert_eq!(files_of(&manifest, &few).count(), 2, "tables.json and the structures");
     let all = BTreeSet::from([Tier::Required, Tier::Lazy, Tier::Remote]);
-    let report = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all).await.unwrap();
+    let report = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all)
+        .await
+        .unwrap();
     assert_eq!((report.copied, report.present), (3, 0));
-    let again = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all).await.unwrap();
+    let again = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all)
+        .await
+        .unwrap();
     assert_eq!((again.copied, again.present), (0, 3));
-    let options = CheckOptions { manifest_sha256: Some(manifest.sha256()), ..CheckOptions::default() };
+    let options = CheckOptions {
+        manifest_sha256: Some(manifest.sha256()),
+        ..CheckOptions::default()
+    };
     for profile in [CheckProfile::Publish, CheckProfile::Receive, CheckProfile::Open] {
-        let report = super::super::check::check(&there, &edition_id(1), profile, &options).await.unwrap();
+        let report = check(&there, &edition_id(1), profile, &options).await.unwrap();
         assert_eq!(report.findings, [], "{profile:?}");
     }
 }

@@ -9,7 +9,14 @@ use crate::{
 };
 
 async fn seal_refusal(world: &World) -> EditionError {
-    world.publisher().resume().await.unwrap().seal(SealRequest::default()).await.unwrap_err()
+    world
+        .publisher()
+        .resume()
+        .await
+        .unwrap()
+        .seal(SealRequest::default())
+        .await
+        .unwrap_err()
 }
 
 fn reader(bytes: bytes::Bytes) -> Box<dyn std::io::Read + Send> {
@@ -24,7 +31,11 @@ async fn a_second_unsealed_edition_is_refused() {
     let refusal = world.try_begin(2).await.unwrap_err();
     assert!(matches!(refusal, EditionError::UnsealedExists { .. }), "{refusal}");
     let text = refusal.to_string();
-    for named in [edition_id(1).to_string(), edition_id(1).time().to_string(), "resume or discard".to_owned()] {
+    for named in [
+        edition_id(1).to_string(),
+        edition_id(1).time().to_string(),
+        "resume or discard".to_owned(),
+    ] {
         assert!(text.contains(&named), "{text}");
     }
     // Two of them, however they came to be, are refused as well.
@@ -54,12 +65,25 @@ async fn discard_takes_unsealed_editions_only() {
 async fn a_sealed_edition_is_not_built_on() {
     let world = World::in_memory(false).await;
     let mut stale = world.first().await;
-    let sealed = world.publisher().resume().await.unwrap().seal(SealRequest::default()).await.unwrap();
+    let sealed = world
+        .publisher()
+        .resume()
+        .await
+        .unwrap()
+        .seal(SealRequest::default())
+        .await
+        .unwrap();
     let before = world.names().await;
     let refusals = [
-        stale.put_file(&"x.txt".parse().unwrap(), "x".into(), Tier::Lazy).await.unwrap_err(),
+        stale
+            .put_file(&"x.txt".parse().unwrap(), "x".into(), Tier::Lazy)
+            .await
+            .unwrap_err(),
         stale.remove_table(&flow()).await.unwrap_err(),
-        stale.remove_structures(&stale.list().structures[0].path.clone()).await.unwrap_err(),
+        stale
+            .remove_structures(&stale.list().structures[0].path.clone())
+            .await
+            .unwrap_err(),
         stale.seal(SealRequest::default()).await.unwrap_err(),
     ];
     for refusal in refusals {
@@ -67,8 +91,16 @@ async fn a_sealed_edition_is_not_built_on() {
     }
     let after = world.names().await;
     // The last refusal repaired first (INV-271): a version more, and the journal gone.
-    assert!(before.iter().filter(|name| name.starts_with("products/") && !name.contains("/journal/")).all(|name| after.contains(name)));
-    assert_eq!(world.place().manifest_sha256(&edition_id(1)).await.unwrap(), Some(sealed.manifest.sha256()));
+    assert!(
+        before
+            .iter()
+            .filter(|name| name.starts_with("products/") && !name.contains("/journal/"))
+            .all(|name| after.contains(name))
+    );
+    assert_eq!(
+        world.place().manifest_sha256(&edition_id(1)).await.unwrap(),
+        Some(sealed.manifest.sha256())
+    );
 }
 
 /// INV-26: two processes that build one edition don't overwrite each other.
@@ -77,10 +109,18 @@ async fn a_list_changed_by_another_process_is_not_overwritten() {
     let world = World::in_memory(false).await;
     let mut one = world.first().await;
     let mut other = world.publisher().resume().await.unwrap();
-    one.put_file(&"x.txt".parse().unwrap(), "x".into(), Tier::Lazy).await.unwrap();
+    one.put_file(&"x.txt".parse().unwrap(), "x".into(), Tier::Lazy)
+        .await
+        .unwrap();
     let refusal = other.remove_table(&flow()).await.unwrap_err();
     assert!(matches!(refusal, EditionError::ChangedMeanwhile { .. }), "{refusal}");
-    let listed = other.begin_seal(SealRequest::default()).await.unwrap().flush().await.unwrap_err();
+    let listed = other
+        .begin_seal(SealRequest::default())
+        .await
+        .unwrap()
+        .flush()
+        .await
+        .unwrap_err();
     assert!(matches!(listed, EditionError::Undeclared { .. }), "{listed}");
 }
 
@@ -92,13 +132,19 @@ async fn the_directory_must_be_flushed_and_declared() {
     let structures = builder.list().structures[0].path.clone();
     world.plant(&edition_id(1), "metadata.duckdb.wal", b"rows").await;
     let refusal = seal_refusal(&world).await;
-    assert!(matches!(&refusal, EditionError::Wal { path } if path == "metadata.duckdb.wal"), "{refusal}");
+    assert!(
+        matches!(&refusal, EditionError::Wal { path } if path == "metadata.duckdb.wal"),
+        "{refusal}"
+    );
     assert!(refusal.to_string().contains("CHECKPOINT"));
     let file = |name: &str| world.place().file(&edition_id(1), &name).unwrap();
     world.store.delete(&file("metadata.duckdb.wal")).await.unwrap();
     world.plant(&edition_id(1), "stray.bin", b"x").await;
     let refusal = seal_refusal(&world).await;
-    assert!(matches!(&refusal, EditionError::Undeclared { path } if path == "stray.bin"), "{refusal}");
+    assert!(
+        matches!(&refusal, EditionError::Undeclared { path } if path == "stray.bin"),
+        "{refusal}"
+    );
     world.store.delete(&file("stray.bin")).await.unwrap();
     world.store.delete(&file(structures.as_str())).await.unwrap();
     let refusal = seal_refusal(&world).await;
@@ -111,10 +157,22 @@ async fn the_directory_must_be_flushed_and_declared() {
 async fn a_file_that_appears_late_stops_the_manifest() {
     let world = World::in_memory(false).await;
     let journalled = world.first().await.begin_seal(SealRequest::default()).await.unwrap();
-    let listed = journalled.flush().await.unwrap().fingerprint().await.unwrap().list_files().await.unwrap();
+    let listed = journalled
+        .flush()
+        .await
+        .unwrap()
+        .fingerprint()
+        .await
+        .unwrap()
+        .list_files()
+        .await
+        .unwrap();
     world.plant(&edition_id(1), "late.bin", b"x").await;
     let refusal = listed.write_manifest().await.unwrap_err();
-    assert!(matches!(&refusal, EditionError::Undeclared { path } if path == "late.bin"), "{refusal}");
+    assert!(
+        matches!(&refusal, EditionError::Undeclared { path } if path == "late.bin"),
+        "{refusal}"
+    );
     assert!(!world.place().is_sealed(&edition_id(1)).await.unwrap());
 }
 
@@ -124,8 +182,14 @@ async fn delete_files_are_refused() {
     let world = World::in_memory(false).await;
     let mut builder = world.first().await;
     for name in ["f/ducklake-1-delete.parquet", "f/x-deletes.parquet", "f/y.delete"] {
-        let refusal = builder.append(&flow(), &[name.parse().unwrap()], Tier::Remote).await.unwrap_err();
-        assert!(matches!(&refusal, EditionError::DeleteFile { path } if path.as_str() == name), "{refusal}");
+        let refusal = builder
+            .append(&flow(), &[name.parse().unwrap()], Tier::Remote)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&refusal, EditionError::DeleteFile { path } if path.as_str() == name),
+            "{refusal}"
+        );
     }
 }
 
@@ -135,10 +199,16 @@ async fn reserved_names_are_refused() {
     let world = World::in_memory(false).await;
     let mut builder = world.begin(1).await;
     for name in ["manifest.json", "manifest.json.sig", "tables.json"] {
-        let refusal = builder.put_file(&name.parse().unwrap(), "x".into(), Tier::Lazy).await.unwrap_err();
+        let refusal = builder
+            .put_file(&name.parse().unwrap(), "x".into(), Tier::Lazy)
+            .await
+            .unwrap_err();
         assert!(matches!(refusal, EditionError::ReservedName { .. }), "{refusal}");
     }
-    let refusal = builder.put_file(&"a.wal".parse().unwrap(), "x".into(), Tier::Lazy).await.unwrap_err();
+    let refusal = builder
+        .put_file(&"a.wal".parse().unwrap(), "x".into(), Tier::Lazy)
+        .await
+        .unwrap_err();
     assert!(matches!(refusal, EditionError::Wal { .. }), "{refusal}");
 }
 
@@ -185,10 +255,16 @@ async fn references_resolve_inside_the_edition() {
     lacking["data"]["codelists"].as_array_mut().unwrap().remove(0);
     let mut builder = world.publisher().resume().await.unwrap();
     let bytes = serde_json::to_vec(&lacking).unwrap();
-    builder.add_structures(bytes.into(), MessageFormat::Json, &[]).await.unwrap();
+    builder
+        .add_structures(bytes.into(), MessageFormat::Json, &[])
+        .await
+        .unwrap();
     let refusal = seal_refusal(&world).await;
     assert!(matches!(refusal, EditionError::Unresolved(_)), "{refusal}");
-    assert!(refusal.to_string().contains("INV-87") && refusal.to_string().contains("CL_"), "{refusal}");
+    assert!(
+        refusal.to_string().contains("INV-87") && refusal.to_string().contains("CL_"),
+        "{refusal}"
+    );
 }
 
 /// INV-88, INV-89: one URN with two contents in one edition is refused.
@@ -196,10 +272,18 @@ async fn references_resolve_inside_the_edition() {
 async fn one_urn_has_one_content() {
     let world = World::in_memory(false).await;
     let mut builder = world.first().await;
-    let text = String::from_utf8(message().to_vec()).unwrap().replace("ATTR_1 value 0", "another name");
-    let refusal = builder.add_structures(text.into(), MessageFormat::Json, &[]).await.unwrap_err();
+    let text = String::from_utf8(message().to_vec())
+        .unwrap()
+        .replace("ATTR_1 value 0", "another name");
+    let refusal = builder
+        .add_structures(text.into(), MessageFormat::Json, &[])
+        .await
+        .unwrap_err();
     assert!(matches!(refusal, EditionError::Structure(_)), "{refusal}");
-    let refusal = builder.add_structures("{".into(), MessageFormat::Json, &[]).await.unwrap_err();
+    let refusal = builder
+        .add_structures("{".into(), MessageFormat::Json, &[])
+        .await
+        .unwrap_err();
     assert!(matches!(refusal, EditionError::Message { .. }), "{refusal}");
 }
 
@@ -208,8 +292,13 @@ async fn one_urn_has_one_content() {
 async fn a_full_artefact_is_cut_from_nothing() {
     let world = World::in_memory(false).await;
     let mut builder = world.first().await;
-    let urn = "urn:sdmx:org.sdmx.infomodel.codelist.Codelist=SYNTHETIC:CL_ATTR_1(1.0)".parse().unwrap();
-    builder.add_structures(message(), MessageFormat::Json, &[(urn, Sha256::of(b"full"))]).await.unwrap();
+    let urn = "urn:sdmx:org.sdmx.infomodel.codelist.Codelist=SYNTHETIC:CL_ATTR_1(1.0)"
+        .parse()
+        .unwrap();
+    builder
+        .add_structures(message(), MessageFormat::Json, &[(urn, Sha256::of(b"full"))])
+        .await
+        .unwrap();
     let refusal = seal_refusal(&world).await;
     assert!(matches!(refusal, EditionError::Records(_)), "{refusal}");
 }
@@ -227,8 +316,16 @@ async fn changed_data_is_not_carried_forward() {
     bytes[at] = b'E';
     world.plant_data(&path, bytes.into()).await;
     let refusal = seal_refusal(&world).await;
-    assert!(matches!(&refusal, EditionError::CarriedDigest { carried_from, .. } if *carried_from == edition_id(1)), "{refusal}");
-    world.plant_data(&path, table(&[("D1_00".to_owned(), 7); 20])).await;
+    assert!(
+        matches!(&refusal, EditionError::CarriedDigest { carried_from, .. } if *carried_from == edition_id(1)),
+        "{refusal}"
+    );
+    world
+        .plant_data(
+            &path,
+            table(&std::array::from_fn::<_, 20, _>(|_| ("D1_00".to_owned(), 7))),
+        )
+        .await;
     let refusal = seal_refusal(&world).await;
     assert!(matches!(refusal, EditionError::DataSize { .. }), "{refusal}");
     world.plant_data(&path, numbers(0..19)).await;
@@ -243,12 +340,16 @@ async fn nothing_is_recorded_without_a_clean_publish_check() {
     let world = World::in_memory(false).await;
     world.first().await.seal(SealRequest::default()).await.unwrap();
     let options = super::super::check::CheckOptions::default();
-    let receive = super::super::check::check(&world.place(), &edition_id(1), crate::fingerprint::CheckProfile::Receive, &options);
+    let (place, id) = (world.place(), edition_id(1));
+    let receive = super::super::check::check(&place, &id, crate::fingerprint::CheckProfile::Receive, &options);
     assert!(receive.await.unwrap().into_publishable().is_err());
     world.plant(&edition_id(1), "stray.bin", b"x").await;
     let report = world.publisher().check(&edition_id(1), &options).await.unwrap();
     let refusal = report.into_publishable().unwrap_err().to_string();
-    assert!(refusal.contains("stray.bin") && refusal.contains("INV-104"), "{refusal}");
+    assert!(
+        refusal.contains("stray.bin") && refusal.contains("INV-104"),
+        "{refusal}"
+    );
 }
 
 /// INV-30: another layout and files without a catalogue are refused, and nothing is created.
@@ -266,13 +367,20 @@ async fn other_layouts_are_refused() {
         }
         let store: Arc<dyn InventoryStore> = Arc::new(LocalStore::open(root.path()).unwrap());
         let data = Arc::new(StoreData::new(store.clone(), &product()));
-        let refusal = ProductEditions::open(store, data, product()).await.unwrap_err().to_string();
+        let refusal = ProductEditions::open(store, data, product())
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(refusal.contains(expected) && refusal.contains("INV-30"), "{refusal}");
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), files.len());
     }
     let world = World::in_memory(false).await;
     let data = world.data.clone();
-    assert!(ProductEditions::open(world.store.clone(), data, product()).await.is_ok());
+    assert!(
+        ProductEditions::open(world.store.clone(), data, product())
+            .await
+            .is_ok()
+    );
 }
 
 /// INV-6, INV-417: a copy with a wrong manifest, or of a file that differs, ends before its manifest.
@@ -287,12 +395,16 @@ async fn a_wrong_copy_ends_before_its_manifest() {
     };
     let all = [Tier::Required, Tier::Lazy, Tier::Remote].into();
     let there = target();
-    let refusal = copy(&world.place(), &there, &edition_id(1), Sha256::of(b"other"), &all).await.unwrap_err();
+    let refusal = copy(&world.place(), &there, &edition_id(1), Sha256::of(b"other"), &all)
+        .await
+        .unwrap_err();
     assert!(matches!(refusal, EditionError::Document(_)), "{refusal}");
     // The target has other bytes under a name of the edition.
     let name = there.file(&edition_id(1), &"tables.json").unwrap();
     let _ = there.store().create(&name, "{}".into()).await.unwrap();
-    let refusal = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all).await.unwrap_err();
+    let refusal = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all)
+        .await
+        .unwrap_err();
     assert!(matches!(refusal, EditionError::OtherBytes { .. }), "{refusal}");
     assert!(!there.is_sealed(&edition_id(1)).await.unwrap());
     // The source lost a file, then has another one.
@@ -301,7 +413,9 @@ async fn a_wrong_copy_ends_before_its_manifest() {
     world.store.delete(&data).await.unwrap();
     for _ in 0..2 {
         let there = target();
-        let refusal = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all).await.unwrap_err();
+        let refusal = copy(&world.place(), &there, &edition_id(1), manifest.sha256(), &all)
+            .await
+            .unwrap_err();
         assert!(matches!(refusal, EditionError::CopyDiffers { .. }), "{refusal}");
         assert!(!there.is_sealed(&edition_id(1)).await.unwrap());
         world.plant_data(path, numbers(3..9)).await;
