@@ -4,10 +4,12 @@
 //! - [`transition`]: what may happen to an edition, as pure functions from a version to the next one or a refusal that names the rule.
 //! - [`store`]: where documents lie: exclusive creation, conditional update, durability.
 //! - [`writer`] and [`reader`]: the protocol over a store.
+//! - [`edition`]: the life of one edition on a store: built, sealed, checked, copied, recorded.
 //! - [`fingerprint`]: fingerprints of tables, artefacts, structures and products.
 //! - [`structure`]: the SDMX structures an edition carries.
 
 pub mod doc;
+pub mod edition;
 pub mod fingerprint;
 pub mod reader;
 pub mod store;
