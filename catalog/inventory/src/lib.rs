@@ -4,13 +4,17 @@
 //! - [`transition`]: what may happen to an edition, as pure functions from a version to the next one or a refusal that names the rule.
 //! - [`store`]: where documents lie: exclusive creation, conditional update, durability.
 //! - [`writer`] and [`reader`]: the protocol over a store.
+//! - [`verify`]: everything a stored catalogue can be checked for; [`export`] copies one, [`gc`] says what may be deleted.
 //! - [`fingerprint`]: fingerprints of tables, artefacts, structures and products.
 //! - [`structure`]: the SDMX structures an edition carries.
 
 pub mod doc;
+
 pub mod fingerprint;
+
 pub mod reader;
 pub mod store;
 pub mod structure;
 pub mod transition;
+pub mod verify;
 pub mod writer;
