@@ -9,9 +9,9 @@
 //! - [`structure`]: the SDMX structures an edition carries.
 
 pub mod doc;
-
+pub mod export;
 pub mod fingerprint;
-
+pub mod gc;
 pub mod reader;
 pub mod store;
 pub mod structure;

@@ -33,6 +33,8 @@ pub(crate) mod testing;
 mod tests;
 
 pub use data::{DataFiles, DirectoryFiles, EditionFile, Measured, StoreFiles};
+pub(crate) use data::{blocking, io_error, open_file};
+pub(crate) use digest::Digester;
 pub use edition::EditionReferences;
 pub use finding::{Counts, Fault, Finding, Report, Severity};
 pub(crate) use load::{Loaded, load, root_at};
@@ -123,7 +125,7 @@ impl Check<'_> {
 
     async fn run(&mut self) {
         let catalog = self.catalog().await;
-        let listed: BTreeSet<Seq> = self
+        let mut listed: BTreeSet<Seq> = self
             .list(layout::INVENTORY)
             .await
             .iter()
@@ -132,6 +134,8 @@ impl Check<'_> {
         let start = self.head(&listed).await;
         let segments = self.segments(catalog.as_ref()).await;
         if let Some(seq) = start {
+            // It may have been written since the listing.
+            listed.insert(seq);
             self.chain(seq, &listed, catalog.as_ref(), &segments).await;
         }
     }

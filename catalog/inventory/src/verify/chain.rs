@@ -104,7 +104,7 @@ impl Check<'_> {
                 None if seq == head => self.recorded(&loaded).await,
                 None => {}
             }
-            self.version(&loaded, newer.as_ref()).await;
+            self.version(&loaded, newer.as_ref(), seq == head).await;
             after = Some(After::root(&loaded.root));
             newer = Some(loaded);
         }
@@ -257,13 +257,7 @@ impl Check<'_> {
     /// What holds between two neighbours.
     async fn between(&mut self, base: &Loaded, next: &Loaded) {
         self.change_list(Some(base), next);
-        let mut products: BTreeSet<&ProductId> = base.fetched.iter().collect();
-        products.extend(
-            next.leaves
-                .keys()
-                .filter(|product_id| !base.leaves.contains_key(*product_id)),
-        );
-        for product_id in products {
+        for product_id in &base.fetched {
             if let (Some(before), Some(leaf)) = (base.leaves.get(product_id), next.leaves.get(product_id)) {
                 self.final_content(before, leaf, &base.root).await;
             }
@@ -317,7 +311,7 @@ impl Check<'_> {
     }
 
     /// What holds in one version, of the leaves that the version after does not have.
-    async fn version(&mut self, loaded: &Loaded, newer: Option<&Loaded>) {
+    async fn version(&mut self, loaded: &Loaded, newer: Option<&Loaded>, is_head: bool) {
         let fetched: BTreeSet<&ProductId> = loaded.fetched.iter().collect();
         let path = layout::root(loaded.root.seq);
         match loaded.part(|product_id| fetched.contains(product_id)) {
@@ -338,14 +332,18 @@ impl Check<'_> {
             Err(error) => self.fault(path, error),
         }
         // The entries of the newest version are checked as recorded ones.
-        let Some(newer) = newer else { return };
+        if is_head {
+            return;
+        }
         let leaves: BTreeMap<&ProductId, &Arc<Stored<Leaf>>> = loaded
             .leaves
             .iter()
             .filter(|(product_id, _)| fetched.contains(product_id))
             .collect();
         for (product_id, leaf) in leaves {
-            let later = newer.leaves.get(product_id).map(|leaf| &***leaf);
+            let later = newer
+                .and_then(|newer| newer.leaves.get(product_id))
+                .map(|leaf| &***leaf);
             self.earlier_entries(leaf, later).await;
         }
     }

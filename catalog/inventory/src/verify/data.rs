@@ -89,7 +89,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 /// Opens a regular file; none when there is none.
-pub(crate) fn open(path: &Path) -> Result<Option<std::fs::File>, StoreError> {
+pub(crate) fn open_file(path: &Path) -> Result<Option<std::fs::File>, StoreError> {
     // Without NONBLOCK, opening a named pipe would wait for a writer that never comes.
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -112,7 +112,9 @@ impl DataFiles for DirectoryFiles {
     async fn measure(&self, file: &EditionFile<'_>) -> Result<Option<Measured>, StoreError> {
         let path = self.root.join(file.path());
         blocking(move || {
-            let Some(mut file) = open(&path)? else { return Ok(None) };
+            let Some(mut file) = open_file(&path)? else {
+                return Ok(None);
+            };
             let mut digester = Digester::new();
             io::copy(&mut file, &mut digester).map_err(|error| io_error("reading", &path, error))?;
             Ok(Some(digester.finish()))

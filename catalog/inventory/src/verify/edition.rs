@@ -88,27 +88,7 @@ impl Check<'_> {
         structures: Vec<(EditionKey, Box<dyn StoredReferences + Send + Sync>)>,
         referring: Vec<(EditionKey, &Entry)>,
     ) {
-        let held: Vec<(EditionKey, &dyn StoredReferences)> = structures
-            .iter()
-            .map(|(edition, stored)| (edition.clone(), &**stored as &dyn StoredReferences))
-            .collect();
-        let mut faults = Vec::new();
-        let check = |edition: &EditionKey, is_structure, stored: &dyn StoredReferences| {
-            let edition = edition.clone();
-            check_references(
-                &ReferringEdition {
-                    edition,
-                    is_structure,
-                    stored,
-                },
-                &held,
-            )
-            .err()
-        };
-        for (edition, stored) in &structures {
-            faults.extend(check(edition, true, &**stored).map(|refusal| (edition.clone(), refusal)));
-        }
-        drop(held);
+        let mut faults = among_structures(&structures);
         for (edition, entry) in referring {
             let Some(manifest) = self.quiet_manifest(&edition, entry).await else {
                 continue;
@@ -279,4 +259,27 @@ fn disagreements(edition: &EditionKey, entry: &Entry, kind: ProductKind, manifes
         });
     }
     found
+}
+
+/// INV-239: the structure editions among themselves.
+fn among_structures(
+    structures: &[(EditionKey, Box<dyn StoredReferences + Send + Sync>)],
+) -> Vec<(EditionKey, Refusal)> {
+    let held: Vec<(EditionKey, &dyn StoredReferences)> = structures
+        .iter()
+        .map(|(edition, stored)| (edition.clone(), &**stored as &dyn StoredReferences))
+        .collect();
+    let check = |edition: &EditionKey, stored: &dyn StoredReferences| {
+        let referring = ReferringEdition {
+            edition: edition.clone(),
+            is_structure: true,
+            stored,
+        };
+        check_references(&referring, &held)
+            .err()
+            .map(|refusal| (edition.clone(), refusal))
+    };
+    held.iter()
+        .filter_map(|(edition, stored)| check(edition, *stored))
+        .collect()
 }

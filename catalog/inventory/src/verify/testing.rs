@@ -370,3 +370,56 @@ pub(crate) fn edited<T: crate::doc::Document>(bytes: &[u8], edit: impl FnOnce(&m
     edit(&mut document);
     document.encode().expect("encoded")
 }
+
+impl Fixture {
+    /// The newest version's root.
+    pub(crate) async fn head(&self) -> crate::doc::RootRef {
+        let current: crate::doc::Current =
+            crate::doc::Document::decode(&self.get(layout::CURRENT).await).expect("CURRENT");
+        current.root
+    }
+
+    /// Changes the newest root and lets `CURRENT` name it as it is then: a writer that lies.
+    pub(crate) async fn edit_head(&self, edit: impl FnOnce(&mut crate::doc::Root)) {
+        let head = self.head().await;
+        let name = layout::root(head.seq);
+        let bytes = edited::<crate::doc::Root>(&self.get(&name).await, edit);
+        self.put_head(&bytes).await;
+    }
+
+    pub(crate) async fn put_head(&self, bytes: &[u8]) {
+        let mut head = self.head().await;
+        self.overwrite(&layout::root(head.seq), bytes).await;
+        head.root_sha256 = Sha256::of(bytes);
+        let current = crate::doc::Current { root: head }.encode().expect("encoded");
+        self.overwrite(layout::CURRENT, &current).await;
+    }
+
+    /// Gives a product another leaf in the newest root, with a change list that says so.
+    pub(crate) async fn edit_leaf(&self, product_id: &str, edit: impl FnOnce(&mut crate::doc::Leaf)) {
+        let product_id = product(product_id);
+        let root: crate::doc::Root =
+            crate::doc::Document::decode(&self.get(&layout::root(self.head().await.seq)).await).expect("a root");
+        let leaf = self.get(&root.products[&product_id].path()).await;
+        let bytes = edited(&leaf, edit);
+        let leaf_sha256 = Sha256::of(&bytes);
+        self.put(&layout::leaf(&leaf_sha256), &bytes).await;
+        let leaf: crate::doc::Leaf = crate::doc::Document::decode(&bytes).expect("a leaf");
+        self.edit_head(|root| {
+            let old = root
+                .products
+                .insert(product_id.clone(), crate::doc::LeafRef { leaf_sha256 });
+            let history = root.history.as_mut().expect("history fields");
+            for item in history.changes.iter_mut().filter(|item| item.product_id == product_id) {
+                item.leaf_sha256.to = Some(leaf_sha256);
+                for change in &mut item.entries {
+                    let entry = leaf.entry(&change.edition_id);
+                    change.to = entry.map(|entry| crate::doc::EntryStatus::State(entry.state));
+                    change.entry = entry.map(Into::into);
+                }
+            }
+            assert_ne!(old, None);
+        })
+        .await;
+    }
+}
