@@ -70,7 +70,7 @@ async fn walk(store: &dyn InventoryStore, head: &Head, start: Instant) -> Result
         oldest: head.root().seq,
     };
     let mut leaves: BTreeMap<(ProductId, Sha256), Seq> = BTreeMap::new();
-    let mut superseded = None;
+    let mut superseded: Option<Instant> = None;
     let missing = versions_back_from(store, head, Seq::FIRST, |root: &Stored<Root>| {
         // Superseded before the window began: nothing it alone records counts any more.
         if superseded.is_some_and(|at| at < start) {

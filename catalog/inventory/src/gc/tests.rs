@@ -5,7 +5,7 @@ use std::{fs, sync::Arc, time::SystemTime};
 use super::*;
 use crate::{
     doc::{Document as _, Manifest, Pending, Root, Seq, Stored, layout},
-    store::{InventoryStore, LocalStore},
+    store::LocalStore,
     transition::Operation,
     verify::{
         DirectoryFiles,

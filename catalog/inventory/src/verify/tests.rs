@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::{Fault, Report, Severity, testing::*};
 use crate::{doc::*, reader::Way, store::MemoryStore};
 
+mod between;
 mod broken;
 mod independent;
+mod segments;
 mod sound;
 
 /// Rules and severities of a report, without repetition.

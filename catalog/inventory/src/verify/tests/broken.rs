@@ -239,7 +239,7 @@ async fn a_leaf_of_another_product_is_an_error() {
 async fn a_change_list_that_hides_or_invents_is_an_error() {
     let (fixture, _) = small().await;
     fixture
-        .edit_head(|head| drop(head.history.as_mut().map(|history| history.changes.clear())))
+        .edit_head(|head| head.history.as_mut().expect("history fields").changes.clear())
         .await;
     let report = fixture.verify().await;
     assert_eq!(rules(&report), [(162, Severity::Error)]);
