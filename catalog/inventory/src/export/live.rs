@@ -74,7 +74,6 @@ pub async fn export_live(
     let head = find_head(from, None).await?.head;
     let mut copy = LiveCopy::default();
     let newest = FullInventory::load(from, head.clone(), None).await?;
-    live_files(from, &*to, files, &newest, &mut copy).await?;
     let first = match there {
         // An update stands for everything since the last one.
         Some(_) => head.root().seq,
@@ -88,14 +87,15 @@ pub async fn export_live(
         exists: there.is_some(),
         leaves: BTreeMap::new(),
     };
+    // The empty first version before anything else: a catalogue is not made among files that are there already (INV-30). Until
+    // the files are copied, readers find a catalogue that shows nothing.
+    let begun = root(from, first).await?.created_at;
+    let target = Arc::clone(chain.writer(begun).await?.store());
+    live_files(from, &*target, files, &newest, &mut copy).await?;
     let mut older: Option<Loaded> = None;
     let mut next = Some(first);
     while let Some(seq) = next.filter(|seq| *seq <= head.root().seq) {
-        let root = match root_at(from, seq).await? {
-            Some(Ok(root)) => root,
-            Some(Err(error)) => return Err(chain_error(seq, Invalid::Document(error))),
-            None => return Err(chain_error(seq, Invalid::Absent)),
-        };
+        let root = root(from, seq).await?;
         follows(older.as_ref(), &root)?;
         let mut bad = false;
         let loaded = load(from, root, older.as_ref(), &mut |_, _| bad = true).await?;
@@ -115,6 +115,14 @@ pub async fn export_live(
     match older {
         Some(last) if last.root.sha256() == head.root().sha256() => Ok(copy),
         _ => Err(chain_error(head.root().seq, Invalid::Unlinked)),
+    }
+}
+
+async fn root(from: &dyn InventoryStore, seq: Seq) -> Result<Stored<Root, Unverified>, ExportError> {
+    match root_at(from, seq).await? {
+        Some(Ok(root)) => Ok(root),
+        Some(Err(error)) => Err(chain_error(seq, Invalid::Document(error))),
+        None => Err(chain_error(seq, Invalid::Absent)),
     }
 }
 

@@ -101,8 +101,10 @@ async fn a_final_product_with_other_content_is_an_error() {
         .await
         .expect("final");
     let second = fixture.sealed("population", Some(&first), &[]).await;
+    let mut sealed = Fixture::edition(&second);
+    sealed.profile.lifecycle = lifecycle;
     let refused = fixture
-        .commit(&[Operation::Seal(Fixture::edition(&second))])
+        .commit(&[Operation::Seal(sealed)])
         .await
         .expect_err("other content");
     assert_eq!(refused.rule(), 234);
