@@ -5,14 +5,18 @@
 //! - [`store`]: where documents lie: exclusive creation, conditional update, durability.
 //! - [`writer`] and [`reader`]: the protocol over a store.
 //! - [`edition`]: the life of one edition on a store: built, sealed, checked, copied, recorded.
+//! - [`verify`]: everything a stored catalogue can be checked for; [`export`] copies one, [`gc`] says what may be deleted.
 //! - [`fingerprint`]: fingerprints of tables, artefacts, structures and products.
 //! - [`structure`]: the SDMX structures an edition carries.
 
 pub mod doc;
 pub mod edition;
+pub mod export;
 pub mod fingerprint;
+pub mod gc;
 pub mod reader;
 pub mod store;
 pub mod structure;
 pub mod transition;
+pub mod verify;
 pub mod writer;
