@@ -8,9 +8,11 @@ mod demo;
 mod doctor;
 mod domain;
 mod drill;
+mod edition;
 mod gc;
 mod ingest;
 mod init;
+mod inventory;
 mod invite;
 mod join;
 mod mesh;
@@ -91,6 +93,8 @@ enum Command {
     Ingest(ingest::IngestArgs),
     Sql(sql::SqlArgs),
     Object(object::ObjectArgs),
+    Edition(edition::EditionArgs),
+    Inventory(inventory::InventoryArgs),
     Recovery(recovery::RecoveryArgs),
     Recover(recover::RecoverArgs),
     Drill(drill::DrillArgs),
@@ -293,6 +297,8 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Result<u8, ApiErro
         Command::Ingest(args) => args.run(context).await,
         Command::Sql(args) => args.run(context).await,
         Command::Object(args) => args.run(context).await,
+        Command::Edition(args) => args.run(context).await,
+        Command::Inventory(args) => args.run(context).await,
         Command::Recovery(args) => args.run(context).await,
         Command::Recover(args) => args.run(context).await,
         Command::Drill(args) => args.run(context).await,
@@ -316,9 +322,16 @@ fn start_logging(verbose: u8) {
         2 => "debug",
         _ => "trace",
     };
-    let default = ["sovm", "sovm_object", "sovm_catalog", "sovm_mesh", "sovm_recovery"]
-        .map(|target| format!("{target}={level}"))
-        .join(",");
+    let default = [
+        "sovm",
+        "sovm_object",
+        "sovm_catalog",
+        "sovm_inventory",
+        "sovm_mesh",
+        "sovm_recovery",
+    ]
+    .map(|target| format!("{target}={level}"))
+    .join(",");
     let filter = tracing_subscriber::EnvFilter::try_from_env("SOVM_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("off,{default}")));
     // Fails only when a test has set one already.

@@ -38,6 +38,7 @@ use async_trait::async_trait;
 pub use sovm_mesh::net::steps::watch_steps;
 
 pub use self::core::Node;
+pub(crate) use self::{convert::chain, founding::machine_name};
 use crate::{
     api::{DemoReport, InitReport, ProgressSink, RecoverReport, Service},
     cli::{Backend, DemoOptions, InitOptions, OnStep, OpenOptions, RecoverOptions},

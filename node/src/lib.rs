@@ -14,5 +14,6 @@ pub mod demo;
 pub mod engine;
 pub mod error;
 pub mod ingest;
+mod inventory;
 pub mod output;
 pub mod query;

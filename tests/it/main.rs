@@ -17,6 +17,7 @@ mod fuzz;
 mod harness;
 mod heal;
 mod ingest;
+mod inventory;
 mod messages;
 mod mishaps;
 mod objects;

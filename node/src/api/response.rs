@@ -2,6 +2,7 @@
 //! bytes (`…_bytes`). Fields are only ever added within one format version.
 
 mod bench;
+mod inventory;
 mod keep;
 mod members;
 mod node;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 
-pub use self::{bench::*, keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
+pub use self::{bench::*, inventory::*, keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
 
 /// The answer to a [`Request`](super::Request).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -91,6 +92,18 @@ pub enum Response {
     Demo(DemoReport),
     /// `bench`
     Bench(Box<BenchReport>),
+    /// `edition fingerprint`
+    EditionFingerprint(EditionFingerprintReport),
+    /// `inventory init`
+    InventoryInit(InventoryInitReport),
+    /// `inventory log`
+    InventoryLog(InventoryLogReport),
+    /// `inventory show`
+    InventoryShow(Box<InventoryShowReport>),
+    /// `inventory release` and every other command that writes a version
+    InventoryChange(Box<InventoryChangeReport>),
+    /// `inventory verify`
+    InventoryVerify(InventoryVerifyReport),
 }
 
 impl Response {
@@ -135,6 +148,10 @@ impl Response {
             Self::Drill(report) if report.missing > 0 => {
                 vec![format!("{} objects are missing from what was restored", report.missing)]
             }
+            Self::InventoryLog(report) => report.findings.clone(),
+            Self::InventoryShow(report) => report.findings.clone(),
+            Self::InventoryChange(report) => report.attention(),
+            Self::InventoryVerify(report) => report.stale.clone(),
             _ => Vec::new(),
         }
     }
@@ -157,6 +174,10 @@ impl Response {
             Self::Demo(report) if report.steps.iter().any(|step| !step.held) => {
                 Some(ApiError::new(ErrorKind::Failed, "a step of the demo did not hold"))
             }
+            Self::EditionFingerprint(report) => report.failure(),
+            Self::InventoryLog(report) => report.failure(),
+            Self::InventoryChange(report) => report.failure(),
+            Self::InventoryVerify(report) => report.failure(),
             _ => None,
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn mesh_info(rows: &impl catalog::Read, mesh: MeshId) -> Result<MeshI
 }
 
 /// An error with its causes, as one sentence.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

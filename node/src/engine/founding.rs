@@ -249,7 +249,7 @@ pub(super) fn random<const N: usize>() -> [u8; N] {
 }
 
 /// The machine's own name, for devices whose owner gave none.
-pub(super) fn machine_name() -> String {
+pub(crate) fn machine_name() -> String {
     let name =
         std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
     let name = name.unwrap_or_default().trim().to_owned();

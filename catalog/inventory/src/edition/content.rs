@@ -1,0 +1,242 @@
+//! What an edition's files say: its structures, and the fingerprints of its tables.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{
+    EditionError, ProductEditions, TableList,
+    data::{DataFile, TablePart, blocking},
+    table_list::ListedTable,
+};
+use crate::{
+    doc::{EditionId, Sha256, TableFingerprint, Urn},
+    fingerprint::{CanonicalForm, Fingerprint, StructuralFingerprint, Structure, Table},
+    store::StoreError,
+    structure::{
+        ArtefactFingerprint, ArtefactUrn, Structures,
+        message::{Limits, read_json, read_xml},
+        model::Artefact,
+        record::{ArtefactRecords, record},
+        reference::references,
+        urn::{Class, Target, Urn as Reference},
+    },
+};
+
+/// The structures of an edition, and what its manifest records of them.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    pub(super) structures: Structures,
+    pub(super) records: ArtefactRecords,
+}
+
+impl Content {
+    /// Reads every structure message an edition lists.
+    pub(super) async fn load(
+        place: &ProductEditions,
+        edition: &EditionId,
+        list: &TableList,
+    ) -> Result<Self, EditionError> {
+        let mut structures = Structures::default();
+        let mut partial_of = BTreeMap::new();
+        for file in &list.structures {
+            let path = file.path.to_string();
+            let Some(found) = place.store.get(&place.file(edition, &path)?).await? else {
+                return Err(EditionError::DeclaredMissing { path });
+            };
+            for artefact in parse(&file.path, &found.bytes)?.iter() {
+                structures.insert(artefact.clone())?;
+            }
+            for (urn, fingerprint) in &file.partial_of {
+                let text = |what: &dyn std::fmt::Display| EditionError::NoStructure {
+                    urn: what.to_string(),
+                    dataflow: urn.clone(),
+                };
+                let artefact = ArtefactUrn::parse(urn.as_str()).map_err(|_| text(urn))?;
+                let full: ArtefactFingerprint = fingerprint.to_string().parse().map_err(|_| text(fingerprint))?;
+                partial_of.insert(artefact, full);
+            }
+        }
+        let records = record(&structures, &partial_of)?;
+        Ok(Self { structures, records })
+    }
+
+    /// INV-40: the form all of the edition's fingerprints have.
+    pub(super) fn form(&self) -> CanonicalForm {
+        use crate::structure::CanonicalForm as Model;
+        match self.records.form {
+            Model::One => CanonicalForm::ONE,
+            Model::Sovm1 => CanonicalForm::SOVM_1,
+        }
+    }
+
+    /// INV-51: a dataflow's pinned data structure and its structural fingerprint.
+    pub(super) fn closure(&self, dataflow: &Urn) -> Result<(Urn, Fingerprint<Structure>), EditionError> {
+        let missing = |urn: &dyn std::fmt::Display| EditionError::NoStructure {
+            urn: urn.to_string(),
+            dataflow: dataflow.clone(),
+        };
+        let owners = Owners::of(&self.structures);
+        let urn = ArtefactUrn::parse(dataflow.as_str()).map_err(|_| missing(dataflow))?;
+        let Some(Artefact::Dataflow(flow)) = self.structures.get(&urn) else {
+            return Err(missing(dataflow));
+        };
+        let structure = owners
+            .of_reference(&flow.structure)
+            .next()
+            .ok_or_else(|| missing(&flow.structure))?;
+        let mut closure = StructuralFingerprint::new(self.form(), dataflow.as_str())?;
+        for artefact in owners.closure(&self.structures, &urn, structure.urn()) {
+            if let Some(record) = self.records.records.iter().find(|record| record.urn == *artefact) {
+                let fingerprint = Fingerprint::parse(self.form(), &record.fingerprint.to_string());
+                let fingerprint = fingerprint.map_err(|_| missing(&record.fingerprint))?;
+                closure.add(artefact.as_str(), &fingerprint)?;
+            }
+        }
+        Ok((structure.urn().as_str().parse()?, closure.finish()?))
+    }
+}
+
+/// Reads a structure message by its name's ending.
+pub(super) fn parse(path: &crate::doc::FilePath, bytes: &[u8]) -> Result<Structures, EditionError> {
+    let read = if path.as_str().ends_with(".xml") {
+        read_xml
+    } else {
+        read_json
+    };
+    match read(bytes, Limits::default()) {
+        Ok(message) => Ok(message.structures),
+        Err(source) => Err(EditionError::Message {
+            path: path.clone(),
+            source: Box::new(source),
+        }),
+    }
+}
+
+/// Which artefact a reference is answered by.
+struct Owners<'a>(HashMap<Target, Vec<&'a Artefact>>);
+
+impl<'a> Owners<'a> {
+    fn of(structures: &'a Structures) -> Self {
+        let mut owners: HashMap<_, Vec<_>> = HashMap::new();
+        for artefact in structures.iter() {
+            owners
+                .entry(artefact.urn().as_urn().target())
+                .or_default()
+                .push(artefact);
+        }
+        Self(owners)
+    }
+
+    /// INV-121: a reference without a version is answered by every version held.
+    fn of_reference(&self, reference: &'a Reference) -> impl Iterator<Item = &'a Artefact> {
+        let held = self.0.get(&reference.owner()).into_iter().flatten().copied();
+        held.filter(|artefact| {
+            reference
+                .version()
+                .is_none_or(|version| artefact.urn().version() == version)
+        })
+    }
+
+    /// INV-83, INV-84: outgoing references of dataflow and data structure, what refers to either, and what those refer to; no
+    /// other dataflow is followed.
+    fn closure(
+        &self,
+        structures: &'a Structures,
+        flow: &'a ArtefactUrn,
+        structure: &'a ArtefactUrn,
+    ) -> BTreeSet<&'a ArtefactUrn> {
+        let roots = BTreeSet::from([flow, structure]);
+        let mut open: Vec<&Artefact> = structures
+            .iter()
+            .filter(|artefact| {
+                let refers = || references(artefact).into_iter().flat_map(|to| self.of_reference(to));
+                let other_flow = artefact.class() == Class::Dataflow && artefact.urn() != flow;
+                !other_flow && (roots.contains(artefact.urn()) || refers().any(|to| roots.contains(to.urn())))
+            })
+            .collect();
+        let mut closure: BTreeSet<&ArtefactUrn> = open.iter().map(|artefact| artefact.urn()).collect();
+        while let Some(artefact) = open.pop() {
+            for next in references(artefact).into_iter().flat_map(|to| self.of_reference(to)) {
+                if next.class() != Class::Dataflow && closure.insert(next.urn()) {
+                    open.push(next);
+                }
+            }
+        }
+        closure
+    }
+}
+
+/// INV-73: reads every file of a table and adds their fingerprints up.
+pub(super) async fn fingerprint_table(
+    place: &ProductEditions,
+    form: &CanonicalForm,
+    table: &ListedTable,
+) -> Result<Fingerprint<Table>, EditionError> {
+    let mut total = TableFingerprint { sum: 0, rows: 0 };
+    let mut first: Option<(&crate::doc::FilePath, String)> = None;
+    for listed in &table.files {
+        let Some(file) = place.data.open(&listed.path).await? else {
+            let (path, dataflow) = (listed.path.clone(), table.dataflow.clone());
+            return Err(EditionError::NoData { path, dataflow });
+        };
+        let part = read_part(file, form.clone(), &listed.path).await?;
+        if part.fingerprint.rows() != listed.rows {
+            return Err(EditionError::Rows {
+                path: listed.path.clone(),
+                found: part.fingerprint.rows(),
+                counted: listed.rows,
+            });
+        }
+        match &first {
+            None => first = Some((&listed.path, part.columns)),
+            Some((path, columns)) if *columns != part.columns => {
+                return Err(EditionError::DifferentColumns {
+                    first: (*path).clone(),
+                    second: listed.path.clone(),
+                    columns: format!("{columns}; and {}", part.columns),
+                });
+            }
+            Some(_) => {}
+        }
+        let part: TableFingerprint = part.fingerprint.to_string().parse()?;
+        // Sum and rows are bounded by rows that were read; see the bound in the document's type.
+        total.sum = total.sum.saturating_add(part.sum);
+        total.rows = total.rows.saturating_add(part.rows);
+    }
+    table_fingerprint(form, total)
+}
+
+/// A manifest's table fingerprint under its form.
+pub(super) fn table_fingerprint(
+    form: &CanonicalForm,
+    value: TableFingerprint,
+) -> Result<Fingerprint<Table>, EditionError> {
+    Fingerprint::parse(form.clone(), &value.to_string()).map_err(|error| unreadable("a table fingerprint", error))
+}
+
+/// A manifest's SHA-256 fingerprint under its form.
+pub(super) fn sha256_fingerprint<K: crate::fingerprint::value::Kind>(
+    form: &CanonicalForm,
+    value: Sha256,
+) -> Result<Fingerprint<K>, EditionError> {
+    Fingerprint::parse(form.clone(), &value.to_string()).map_err(|error| unreadable("a fingerprint", error))
+}
+
+fn unreadable(what: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> EditionError {
+    EditionError::Store(StoreError::Other {
+        action: "reading",
+        path: what.to_owned(),
+        source: Box::new(error),
+    })
+}
+
+async fn read_part(
+    file: std::sync::Arc<dyn DataFile>,
+    form: CanonicalForm,
+    path: &crate::doc::FilePath,
+) -> Result<TablePart, EditionError> {
+    let part = blocking("reading the rows of", path.to_string(), move || Ok(file.table(form))).await?;
+    part.map_err(|source| EditionError::Table {
+        path: path.clone(),
+        source: Box::new(source),
+    })
+}

@@ -1,0 +1,136 @@
+//! Data files in a plain directory.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::{DataFile, DataFiles, PlainParquet, RandomBytes, blocking};
+use crate::{
+    doc::{FilePath, ProductId, layout},
+    store::{Creation, StoreError},
+};
+
+/// The data files under `products/<product_id>/data/` of a catalogue's directory, read and written as streams.
+#[derive(Debug, Clone)]
+pub struct DirectoryData {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+impl DirectoryData {
+    /// The data files of a product below a catalogue's directory. Nothing is created until something is written.
+    pub fn new(root: &Path, product: &ProductId) -> Self {
+        let folder = root.join(layout::data(product));
+        let root = root.to_owned();
+        Self { root, folder }
+    }
+
+    fn file(&self, path: &FilePath) -> PathBuf {
+        self.folder.join(path.as_str())
+    }
+}
+
+#[async_trait]
+impl DataFiles for DirectoryData {
+    async fn open(&self, path: &FilePath) -> Result<Option<Arc<dyn DataFile>>, StoreError> {
+        let file = self.file(path);
+        let shown = file.display().to_string();
+        let opened = blocking("opening", shown.clone(), move || open(&file)).await?;
+        match opened {
+            Opened::Nothing => Ok(None),
+            Opened::NotAFile => Err(StoreError::NotAFile { path: shown }),
+            Opened::File(file) => Ok(Some(Arc::new(PlainParquet::new(file)))),
+        }
+    }
+
+    async fn create(&self, path: &FilePath, mut content: Box<dyn Read + Send>) -> Result<Creation, StoreError> {
+        let (root, file) = (self.root.clone(), self.file(path));
+        blocking("creating", file.display().to_string(), move || {
+            create(&root, &file, &mut *content)
+        })
+        .await
+    }
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    size: u64,
+}
+
+impl RandomBytes for OpenFile {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+}
+
+enum Opened {
+    Nothing,
+    NotAFile,
+    File(OpenFile),
+}
+
+fn open(path: &Path) -> io::Result<Opened> {
+    // Without NONBLOCK, opening a named pipe would wait for a writer that never comes.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Opened::Nothing),
+        Err(error) => return Err(error),
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Ok(Opened::NotAFile);
+    }
+    let size = metadata.len();
+    Ok(Opened::File(OpenFile { file, size }))
+}
+
+/// A temporary file beside the target, `fsync`, a link that replaces nothing, `fsync` of the directory (INV-244).
+fn create(root: &Path, target: &Path, content: &mut dyn Read) -> io::Result<Creation> {
+    let folder = target.parent().unwrap_or(root);
+    fs::create_dir_all(folder)?;
+    if target.symlink_metadata().is_ok() {
+        // Whoever created it may have died before its name was durable.
+        File::open(folder)?.sync_all()?;
+        return Ok(Creation::Exists);
+    }
+    // The dot keeps it out of every listing; what a killed writer leaves is no data file.
+    let temporary = Temporary(folder.join(format!(".{}.tmp", Uuid::now_v7())));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary.0)?;
+    io::copy(content, &mut file)?;
+    file.sync_all()?;
+    let creation = match fs::hard_link(&temporary.0, target) {
+        Ok(()) => Creation::Created,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Creation::Exists,
+        Err(error) => return Err(error),
+    };
+    // The folders above may be new as well.
+    for folder in folder.ancestors().take_while(|folder| folder.starts_with(root)) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(creation)
+}
+
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // The target has the bytes by now, or nobody wants them.
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,6 @@
+//! An edition's life on stores: built, sealed, recorded; every refusal by name; killed between any two operations.
+
+mod checks;
+mod crashes;
+mod life;
+mod refusals;

@@ -1,0 +1,11 @@
+//! Tests of the transitions, from outside: versions in, versions or refusals out.
+
+mod batches;
+mod changes;
+mod cross_product;
+mod entries;
+mod fixture;
+mod random;
+mod recovery;
+mod rollouts;
+mod table;

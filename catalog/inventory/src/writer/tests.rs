@@ -1,0 +1,8 @@
+//! The protocol, on every store and interrupted everywhere.
+
+mod commit;
+mod crash;
+mod journal;
+mod opt_in;
+mod race;
+mod rebuild;

@@ -1,0 +1,22 @@
+//! The documents of a catalogue: what is accepted, what is refused and by which rule, byte for byte.
+//!
+//! The files in `vectors/` were written by another JSON implementation (Python's), and their hashes with them.
+
+#[path = "documents/accepted.rs"]
+mod accepted;
+#[path = "documents/catalogue.rs"]
+mod catalogue;
+#[path = "documents/leaf.rs"]
+mod leaf;
+#[path = "documents/manifest.rs"]
+mod manifest;
+#[path = "documents/properties.rs"]
+mod properties;
+#[path = "documents/root.rs"]
+mod root;
+#[path = "documents/segment.rs"]
+mod segment;
+#[path = "documents/support.rs"]
+mod support;
+#[path = "documents/traps.rs"]
+mod traps;

@@ -1,0 +1,323 @@
+//! Answers about editions and Inventories. Ids, hashes and times stand as in the documents they are of: times are RFC 3339
+//! in UTC (`…_at`), sequence numbers are numbers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ApiError, ErrorKind};
+
+/// `inventory init`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct InventoryInitReport {
+    /// The directory.
+    pub store: String,
+    /// The new catalogue's id.
+    pub catalog_id: String,
+    /// Its first version.
+    pub seq: u64,
+    /// The SHA-256 of that version's root.
+    pub root_sha256: String,
+    /// When it was written.
+    pub created_at: String,
+    /// Whether a sealed edition waits for a release.
+    pub embargo: bool,
+    /// Who is recorded as its maker.
+    pub actor: String,
+}
+
+/// `inventory log`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct InventoryLogReport {
+    /// The directory.
+    pub store: String,
+    /// The versions, newest first.
+    pub versions: Vec<InventoryVersionInfo>,
+    /// Whether there are older ones that were not asked for.
+    pub older: bool,
+    /// The newest version that isn't stored any more; it and those before it can't be shown.
+    pub missing_from: Option<u64>,
+    /// Why the chain could not be followed further down.
+    pub broken: Option<String>,
+    /// What is wrong with the catalogue nevertheless.
+    pub findings: Vec<String>,
+}
+
+/// One version of an Inventory.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct InventoryVersionInfo {
+    /// Its number.
+    pub seq: u64,
+    /// How often the catalogue had been restored.
+    pub restore_epoch: u64,
+    /// The SHA-256 of its root.
+    pub root_sha256: String,
+    /// The version it was built from.
+    pub previous_inventory: Option<u64>,
+    /// When it was written.
+    pub created_at: String,
+    /// What it did.
+    pub kind: String,
+    /// Who did it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// Whether the embargo is on from here.
+    pub embargo: bool,
+    /// What differs from the version before; `null` for versions from before change lists.
+    pub changes: Option<Vec<ProductChangeInfo>>,
+}
+
+/// What a version changed in a product.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ProductChangeInfo {
+    /// The product.
+    pub product_id: String,
+    /// Its editions that changed; empty when only the product itself did.
+    pub editions: Vec<EditionChangeInfo>,
+}
+
+/// What a version changed in an edition.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EditionChangeInfo {
+    /// The edition.
+    pub edition_id: String,
+    /// Its state before, `tombstone`, or `null` when it was not recorded.
+    pub from: Option<String>,
+    /// Its state after, `tombstone`, or `null` when its tombstone was dropped.
+    pub to: Option<String>,
+    /// When it becomes releasable; only while embargoed.
+    pub release_at: Option<String>,
+}
+
+/// `inventory show`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct InventoryShowReport {
+    /// The directory.
+    pub store: String,
+    /// The version shown.
+    pub seq: u64,
+    /// The newest version.
+    pub newest: u64,
+    /// How often the catalogue had been restored.
+    pub restore_epoch: u64,
+    /// The SHA-256 of the version's root.
+    pub root_sha256: String,
+    /// When it was written.
+    pub created_at: String,
+    /// Whether a sealed edition waits for a release.
+    pub embargo: bool,
+    /// How the newest version was found: `current`, or `fallback` when `CURRENT` was no help.
+    pub found_by: String,
+    /// How many versions the newest is ahead of `CURRENT`.
+    pub ahead_of_current: u64,
+    /// The catalogue's description.
+    pub description: Option<serde_json::Value>,
+    /// The products, by id.
+    pub products: Vec<InventoryProduct>,
+    /// What is wrong with the catalogue nevertheless.
+    pub findings: Vec<String>,
+}
+
+/// A product in a version.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct InventoryProduct {
+    /// The product.
+    pub product_id: String,
+    /// `data` or `structure`; `null` for one whose last edition was retired.
+    pub kind: Option<String>,
+    /// `final` or `revisable`; `null` for one whose last edition was retired.
+    pub lifecycle: Option<String>,
+    /// Its editions, by id, which is by age.
+    pub editions: Vec<EditionInfo>,
+    /// Its tombstones.
+    pub retired: Vec<RetiredEdition>,
+}
+
+/// An edition in a version.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EditionInfo {
+    /// The edition.
+    pub edition_id: String,
+    /// `embargoed`, `live`, `superseded` or `withdrawn`.
+    pub state: String,
+    /// Since when.
+    pub state_changed_at: String,
+    /// The edition it was built from.
+    pub previous: Option<String>,
+    /// When it becomes releasable; only while embargoed.
+    pub release_at: Option<String>,
+    /// The store schema it was written at.
+    pub schema_version: String,
+    /// The SHA-256 of its manifest.
+    pub manifest_sha256: String,
+}
+
+/// A tombstone.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RetiredEdition {
+    /// The edition.
+    pub edition_id: String,
+    /// Since when it is retired.
+    pub retired_at: String,
+}
+
+/// Every `inventory` command that writes a version, but `init`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct InventoryChangeReport {
+    /// The command.
+    pub operation: String,
+    /// The directory.
+    pub store: String,
+    /// The version written; `null` when there was nothing to do.
+    pub seq: Option<u64>,
+    /// The kind it is recorded under.
+    pub kind: Option<String>,
+    /// When it was written.
+    pub created_at: Option<String>,
+    /// The SHA-256 of its root.
+    pub root_sha256: Option<String>,
+    /// Who is recorded.
+    pub actor: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Whether the embargo is on from here.
+    pub embargo: Option<bool>,
+    /// What changed, by product.
+    pub changes: Vec<ProductChangeInfo>,
+    /// What a batch refused, by product.
+    pub refused: Vec<RefusedEdition>,
+    /// Why `CURRENT` doesn't name the version yet. The version stands; readers probe past `CURRENT`.
+    pub current_failed: Option<String>,
+}
+
+/// An edition that a batch refused.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RefusedEdition {
+    /// The product.
+    pub product_id: String,
+    /// The edition.
+    pub edition_id: String,
+    /// The number of the rule (`INV-n`).
+    pub rule: u16,
+    /// Why.
+    pub message: String,
+}
+
+/// `inventory verify`
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct InventoryVerifyReport {
+    /// The directory.
+    pub store: String,
+    /// The newest version; `null` when none could be found.
+    pub newest: Option<u64>,
+    /// How many versions were read.
+    pub versions: u64,
+    /// What is wrong.
+    pub findings: Vec<InventoryFinding>,
+    /// Editions that hold an old copy of a structure: to be republished, and nothing wrong.
+    pub stale: Vec<String>,
+}
+
+/// Something wrong with a catalogue.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct InventoryFinding {
+    /// The rules (`INV-n`) it breaks.
+    pub rules: Vec<u16>,
+    /// The version it was found in.
+    pub seq: Option<u64>,
+    /// What it is.
+    pub message: String,
+}
+
+/// `edition fingerprint`
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct EditionFingerprintReport {
+    /// The file.
+    pub file: String,
+    /// Its size.
+    pub file_bytes: u64,
+    /// Which text of the rows was hashed.
+    pub canonical_form: String,
+    /// The fingerprint, `<sum>:<rows>`; `null` when a column is refused.
+    pub fingerprint: Option<String>,
+    /// How many rows it has; `null` when a column is refused.
+    pub rows: Option<u64>,
+    /// The columns that have no stable text.
+    pub refused: Vec<RefusedColumn>,
+}
+
+/// A column of a Parquet file that a published table may not have.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RefusedColumn {
+    /// Its name; `null` when the table as a whole is refused.
+    pub column: Option<String>,
+    /// Why.
+    pub message: String,
+}
+
+impl InventoryLogReport {
+    /// A chain that breaks off is a failure, whatever was shown of it.
+    pub(super) fn failure(&self) -> Option<ApiError> {
+        let broken = self.broken.as_ref()?;
+        Some(
+            ApiError::new(ErrorKind::Integrity, broken.clone())
+                .safe("the versions shown were verified from the newest down")
+                .next("sovm inventory verify says what else is wrong; restore that from a backup"),
+        )
+    }
+}
+
+impl InventoryChangeReport {
+    /// What did not go as wished although a version was written, or although nothing was due.
+    pub(super) fn attention(&self) -> Vec<String> {
+        let current = self.current_failed.iter();
+        let current = current.map(|why| format!("the version is written, and CURRENT does not name it yet: {why}"));
+        self.refused
+            .iter()
+            .map(|refused| refused.message.clone())
+            .chain(current)
+            .collect()
+    }
+
+    /// A batch of which nothing could be done.
+    pub(super) fn failure(&self) -> Option<ApiError> {
+        (self.seq.is_none() && !self.refused.is_empty()).then(|| {
+            let reasons: Vec<&str> = self.refused.iter().map(|refused| refused.message.as_str()).collect();
+            ApiError::new(
+                ErrorKind::Refused,
+                format!("nothing could be released: {}", reasons.join("; ")),
+            )
+            .safe("no version was written; what is embargoed stays so")
+            .next("sovm inventory release PRODUCT EDITION says for one edition how to go on")
+        })
+    }
+}
+
+impl InventoryVerifyReport {
+    /// INV-395: the exit code is the test of a restore.
+    pub(super) fn failure(&self) -> Option<ApiError> {
+        (!self.findings.is_empty()).then(|| {
+            ApiError::new(
+                ErrorKind::Integrity,
+                format!(
+                    "the catalogue in {} is not sound: {} findings",
+                    self.store,
+                    self.findings.len()
+                ),
+            )
+            .safe("nothing was changed: this only reads")
+            .next("restore what is damaged or missing from a backup, then verify again")
+        })
+    }
+}
+
+impl EditionFingerprintReport {
+    /// A table with such a column cannot be published.
+    pub(super) fn failure(&self) -> Option<ApiError> {
+        (!self.refused.is_empty()).then(|| {
+            let reasons: Vec<&str> = self.refused.iter().map(|column| column.message.as_str()).collect();
+            ApiError::new(ErrorKind::BadInput, format!("{}: {}", self.file, reasons.join("; ")))
+                .safe("nothing was changed: this only reads")
+                .next("write the file again without these columns, or with types whose text is stable")
+        })
+    }
+}

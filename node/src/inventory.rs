@@ -1,0 +1,24 @@
+//! Catalogues outside a node: an Inventory in a plain directory, without a home, a key or a daemon.
+//!
+//! Anybody who may read the directory can look at it; whoever may write in it is its release authority for as long as the
+//! directory's lock is held. What is allowed is decided by [`sovm_inventory`]; here its answers are fetched, carried and put
+//! into words.
+
+mod actor;
+mod catalogue;
+mod change;
+mod errors;
+mod files;
+mod fingerprint;
+mod look;
+mod manifests;
+mod reinstate;
+mod verify;
+
+pub(crate) use self::{
+    actor::Author,
+    catalogue::Catalogue,
+    change::{Retire, Wish},
+    fingerprint::fingerprint,
+    look::Look,
+};
