@@ -49,6 +49,7 @@ mod stored;
 mod urn;
 mod version;
 
+pub(crate) use self::id::fresh_uuid;
 pub use self::{
     catalog::{Catalog, WriterSupport},
     change::{ChangeItem, EntryChange, EntryStatus, LeafChange, ListedEntry},

@@ -83,6 +83,16 @@ fn uuid7(text: &str, expected: &'static str) -> Result<Uuid, IdError> {
     }
 }
 
+fn uuid_at(instant: Instant, random: [u8; 10]) -> Uuid {
+    let millis = u64::try_from(instant.unix_millis()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+}
+
+/// A new UUIDv7, for ids and for names that nobody else gives.
+pub(crate) fn fresh_uuid() -> Uuid {
+    uuid_at(Instant::now(), rand::random())
+}
+
 fn is_v7(uuid: &Uuid) -> bool {
     uuid.get_version_num() == 7 && uuid.get_variant() == uuid::Variant::RFC4122
 }
@@ -96,13 +106,12 @@ macro_rules! uuid_type {
         impl $name {
             /// A new id of this moment.
             pub fn generate() -> Self {
-                Self::at(Instant::now(), rand::random())
+                Self(fresh_uuid())
             }
 
             /// The id of `instant` with these random bits (74 of the 80 are used); the same arguments give the same id.
             pub fn at(instant: Instant, random: [u8; 10]) -> Self {
-                let millis = u64::try_from(instant.unix_millis()).unwrap_or(0);
-                Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+                Self(uuid_at(instant, random))
             }
 
             /// When the id was made, to the millisecond, as the id itself says.

@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, io::Read, sync::Arc};
 
 use bytes::Bytes;
-use uuid::Uuid;
 
 use super::{
     EditionError, ProductEditions, Publisher, TableList,
@@ -151,7 +150,7 @@ impl EditionBuilder {
     /// INV-23, INV-24: writes a new data file under a fresh name. It belongs to no table before [`append`](Self::append) or
     /// [`replace_table`](Self::replace_table) names it.
     pub async fn write_data(&self, dataflow: &Urn, content: Box<dyn Read + Send>) -> Result<FilePath, EditionError> {
-        let path: FilePath = format!("{}/{}.parquet", dataflow.id(), Uuid::now_v7()).parse()?;
+        let path: FilePath = format!("{}/{}.parquet", dataflow.id(), crate::doc::fresh_uuid()).parse()?;
         match self.publisher.place().data.create(&path, content).await? {
             Creation::Created => Ok(path),
             Creation::Exists => Err(EditionError::DataExists { path }),

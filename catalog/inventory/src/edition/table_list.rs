@@ -516,7 +516,7 @@ mod tests {
             ("A/1.parquet", "../1.parquet", "path is"),
             ("\"rows\":2", "\"rows\":-2", "can't be read"),
             ("Dataflow=AG:A(1.0)\",\"files", "Dataflow=AG:A\",\"files", "dataflow is"),
-            ("\"tables\"", "\"structures\"", "duplicate field"),
+            ("\"tables\":", "\"tables\":[],\"tables\":", "duplicate field"),
         ] {
             let refusal = TableList::decode(text.replacen(from, to, 1).as_bytes())
                 .unwrap_err()

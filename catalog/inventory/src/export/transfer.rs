@@ -138,7 +138,7 @@ fn stage(from: &Path, target: &Path) -> Result<Option<(Measured, Staged)>, Store
     let folder = target.parent().unwrap_or(target);
     fs::create_dir_all(folder).map_err(|error| io_error("making the folder", folder, error))?;
     let staged = Staged {
-        hidden: folder.join(format!(".copy-{}", uuid::Uuid::now_v7())),
+        hidden: folder.join(format!(".copy-{}", crate::doc::fresh_uuid())),
         target: target.to_owned(),
     };
     let mut copy = fs::File::create_new(&staged.hidden).map_err(|error| io_error("creating", &staged.hidden, error))?;

@@ -115,7 +115,8 @@ pub fn refused_columns<R: ChunkReader>(reader: &R) -> Result<Vec<Refused>, Parqu
 
 fn open<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata, ParquetTableError> {
     let metadata = load(reader)?;
-    match annotations(metadata.parquet_schema()).next() {
+    let refused = annotations(metadata.parquet_schema()).next();
+    match refused {
         Some(refused) => Err(refused.into()),
         None => Ok(metadata),
     }

@@ -9,7 +9,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use uuid::Uuid;
 
 use super::{DataFile, DataFiles, PlainParquet, RandomBytes, blocking};
 use crate::{
@@ -110,7 +109,7 @@ fn create(root: &Path, target: &Path, content: &mut dyn Read) -> io::Result<Crea
         return Ok(Creation::Exists);
     }
     // The dot keeps it out of every listing; what a killed writer leaves is no data file.
-    let temporary = Temporary(folder.join(format!(".{}.tmp", Uuid::now_v7())));
+    let temporary = Temporary(folder.join(format!(".{}.tmp", crate::doc::fresh_uuid())));
     let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary.0)?;
     io::copy(content, &mut file)?;
     file.sync_all()?;

@@ -31,7 +31,7 @@ impl TemporaryFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(io_error("making the folder", &folder, error)),
         }
-        let path = folder.join(hex::encode(rand::random::<[u8; 16]>()));
+        let path = folder.join(crate::doc::fresh_uuid().to_string());
         let failed = |error| io_error("writing", &path, error);
         let file = File::create_new(&path).map_err(failed)?;
         file.lock().map_err(failed)?;
