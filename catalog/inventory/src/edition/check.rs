@@ -26,8 +26,7 @@ use super::{
 };
 use crate::{
     doc::{
-        CleanText, Document as _, EditionId, FileEntry, FileRoot, Json, Manifest, Sha256, Stored, TableFingerprint,
-        Unverified, layout,
+        CleanText, EditionId, FileEntry, FileRoot, Json, Manifest, Sha256, Stored, TableFingerprint, Unverified, layout,
     },
     fingerprint::{CanonicalForm, CheckProfile, EditionFingerprints},
     structure::Structures,
