@@ -83,7 +83,7 @@ impl EditionBuilder {
             list.files.retain(|file| named.contains(&file.path));
         }
         let path = place.file(&edition_id, &TableList::NAME)?;
-        write_once(place, &path, list.encode()?.into()).await?;
+        let _ = write_once(place, &path, list.encode()?.into()).await?;
         Self::open(publisher, edition_id, previous).await
     }
 
@@ -127,7 +127,7 @@ impl EditionBuilder {
                     expected: format!("{} bytes, sha256 {}", entry.size, entry.digests.sha256()),
                 });
             }
-            write_once(place, &target, found.bytes).await?;
+            let _ = write_once(place, &target, found.bytes).await?;
         }
         Ok(())
     }
@@ -305,7 +305,7 @@ impl EditionBuilder {
         let place = self.publisher.place();
         let _lock = place.store.lock().await?;
         self.still_unsealed().await?;
-        write_once(place, &place.file(&self.list.edition_id, path)?, bytes).await?;
+        let _ = write_once(place, &place.file(&self.list.edition_id, path)?, bytes).await?;
         Ok(())
     }
 

@@ -57,7 +57,7 @@ pub async fn copy(
             Creation::Exists => report.present += 1,
         }
     }
-    write_once(to, &to.manifest_path(edition)?, manifest.bytes().clone()).await?;
+    let _ = write_once(to, &to.manifest_path(edition)?, manifest.bytes().clone()).await?;
     Ok(report)
 }
 

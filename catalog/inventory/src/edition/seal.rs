@@ -319,7 +319,7 @@ impl Listed {
             return Err(EditionError::Undeclared { path });
         }
         let manifest = Stored::encode(manifest)?;
-        write_once(place, &place.manifest_path(&edition_id)?, manifest.bytes().clone()).await?;
+        let _ = write_once(place, &place.manifest_path(&edition_id)?, manifest.bytes().clone()).await?;
         let manifest = Arc::new(manifest);
         Ok(Sealed { manifest })
     }
