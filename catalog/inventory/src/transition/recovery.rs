@@ -131,10 +131,7 @@ impl SeenVersion {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RebuildRefused {
     /// Versions are missing that may have withdrawn something.
-    #[error(
-        "INV-273: versions {} are missing, and no manifest says what they withdrew",
-        list(missing)
-    )]
+    #[error("INV-273: {}, and no manifest says what was withdrawn then", absent(missing))]
     HistoryMissing {
         /// The numbers missing below the highest known one.
         missing: Vec<Seq>,
@@ -176,6 +173,13 @@ pub enum RebuildRefused {
         /// Its base.
         previous: EditionId,
     },
+}
+
+fn absent(missing: &[Seq]) -> String {
+    match missing {
+        [one] => format!("version {one} is missing"),
+        several => format!("versions {} are missing", list(several)),
+    }
 }
 
 fn list(seqs: &[Seq]) -> String {

@@ -58,11 +58,6 @@ impl ManualClock {
     pub(crate) fn set(&self, text: &str) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at(text);
     }
-
-    pub(crate) fn advance(&self, by: TimeDelta) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *now = now.plus(by);
-    }
 }
 
 impl Clock for ManualClock {

@@ -38,7 +38,7 @@ async fn a_reader_never_goes_back_and_finds_the_next_by_probing() {
 /// INV-133, INV-258: a later epoch starts anew: its lower number is accepted; an earlier epoch is not, whatever its number.
 #[tokio::test]
 async fn a_later_epoch_resets_the_floor_and_an_earlier_one_does_not() {
-    let mut versions = Versions::through(5).await;
+    let versions = Versions::through(5).await;
     let held = versions.reference(5).await;
     // A storage-level rollback to version 2, counted as a restore.
     for number in 3..=5 {
