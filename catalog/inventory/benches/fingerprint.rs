@@ -80,7 +80,7 @@ fn table(dictionaries: bool) -> Vec<RecordBatch> {
                     Arc::new(StringArray::from_iter_values(codes))
                 }
             };
-            let value = |row: usize| (row % 7 != 0).then(|| (row * 2_654_435_761 % 10_000_000) as f64 / 10.0);
+            let value = |row: usize| (!row.is_multiple_of(7)).then(|| (row * 2_654_435_761 % 10_000_000) as f64 / 10.0);
             RecordBatch::try_from_iter([
                 ("FREQ", codes("M", 1, 1)),
                 ("GEO", codes("2021A0", 300, 50)),

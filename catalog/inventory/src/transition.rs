@@ -23,9 +23,6 @@
 //! Every transition is judged once more as a whole version: by the release invariants over all products, on the entries that
 //! become live or embargoed in it.
 
-// A refusal names everything that disagrees, by value; it is built once per refused operation and never on a hot path.
-#![allow(clippy::result_large_err)]
-
 mod apply;
 mod batch;
 mod change_list;

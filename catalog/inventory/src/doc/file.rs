@@ -225,9 +225,10 @@ fn read_digest(name: &DigestAlgorithm, json: Json, rule: u16) -> Result<String, 
         _ => (None, "whole bytes in lower-case hex"),
     };
     let hex = found.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let fits = length.map_or(!found.is_empty() && found.len().is_multiple_of(2), |length| {
-        found.len() == length
-    });
+    let fits = length.map_or_else(
+        || !found.is_empty() && found.len().is_multiple_of(2),
+        |length| found.len() == length,
+    );
     if hex && fits {
         Ok(found)
     } else {

@@ -223,8 +223,11 @@ struct LiveChain<'a> {
     clock: Arc<SourceClock>,
     exists: bool,
     /// The live part of each product's leaf, under the hash of the whole one.
-    leaves: BTreeMap<ProductId, (Sha256, Option<Arc<Stored<Leaf>>>)>,
+    leaves: BTreeMap<ProductId, (Sha256, LivePart)>,
 }
+
+/// A leaf with its live edition only; nothing where none is live.
+type LivePart = Option<Arc<Stored<Leaf>>>;
 
 impl LiveChain<'_> {
     /// Writes the version that stands for one of the catalogue, if anything live differs; says whether it did.

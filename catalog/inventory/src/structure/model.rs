@@ -229,6 +229,10 @@ pub enum Occurs {
 
 /// What values are.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one a component; a box would stand in every match"
+)]
 pub enum Representation {
     /// Codes of a codelist.
     Enumeration(Urn),
@@ -616,6 +620,10 @@ pub struct HierarchyAssociation {
 /// One artefact of the classes an edition stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a set has few data structures, and each artefact is held once"
+)]
 pub enum Artefact {
     AgencyScheme(AgencyScheme),
     Codelist(Codelist),

@@ -354,7 +354,8 @@ mod tests {
     /// INV-122, INV-120: one leaf item of each kind dropped: the check reports it, and the oracle agrees.
     #[test]
     fn each_kind_of_item_dropped_is_reported() {
-        let drop_item: [(&str, &str, fn(&mut Artefact)); 5] = [
+        type Drop = fn(&mut Artefact);
+        let drop_item: [(&str, &str, Drop); 5] = [
             ("codelist.Codelist=SYNTHETIC:CL_DIM_1(1.0)", "Code", |artefact| {
                 let Artefact::Codelist(Codelist { codes, .. }) = artefact else {
                     panic!()

@@ -38,7 +38,10 @@ async fn two_editions_from_begin_to_live() {
             .write_data(&flow(), Box::new(std::io::Cursor::new(numbers(20..25))))
             .await
             .unwrap();
-        builder.append(&flow(), &[path.clone()], Tier::Remote).await.unwrap();
+        builder
+            .append(&flow(), std::slice::from_ref(&path), Tier::Remote)
+            .await
+            .unwrap();
         let second = world.publish(builder).await;
         assert_eq!(second.previous, Some(edition_id(1)));
         assert_eq!(second.bindings[0].observations, 25);

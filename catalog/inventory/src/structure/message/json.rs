@@ -34,13 +34,13 @@ pub fn read_json(bytes: &[u8], limits: Limits) -> Result<Message> {
     let mut root = Node::of("message", Json::parse(bytes, limits)?)?;
     let mut reader = Reader::default();
     if let Some(mut meta) = root.object("meta")? {
-        if let Some(schema) = meta.text("schema")? {
-            if !schema.contains("structure") || !schema.contains("/2.") {
-                return Err(MessageError::WrongMessage {
-                    expected: EXPECTED,
-                    found: format!("its schema is `{schema}`"),
-                });
-            }
+        if let Some(schema) = meta.text("schema")?
+            && !(schema.contains("structure") && schema.contains("/2."))
+        {
+            return Err(MessageError::WrongMessage {
+                expected: EXPECTED,
+                found: format!("its schema is `{schema}`"),
+            });
         }
         let mut languages = meta.texts("contentLanguages")?;
         if languages.len() == 1 {
@@ -125,10 +125,10 @@ impl Reader {
                     };
                     text.insert(LanguageTag::parse(&tag).map_err(at)?, value).map_err(at)?;
                 }
-                if let Some(best) = best {
-                    if !text.iter().any(|(_, value)| value == best) {
-                        return Err(bad(&node.place, one, &best, format!("none of `{all}` says that")));
-                    }
+                if let Some(best) = best
+                    && !text.iter().any(|(_, value)| value == best)
+                {
+                    return Err(bad(&node.place, one, &best, format!("none of `{all}` says that")));
                 }
             }
             None => {
@@ -633,16 +633,13 @@ impl Reader {
         }
         let place = relation.place.clone();
         relation.finish()?;
-        let attachment = match (stated.pop(), stated.pop()) {
-            (Some(attachment), None) => attachment,
-            _ => {
-                return Err(bad(
-                    &place,
-                    "attributeRelationship",
-                    "",
-                    "it names one of observation, dataflow, group and dimensions",
-                ));
-            }
+        let (Some(attachment), None) = (stated.pop(), stated.pop()) else {
+            return Err(bad(
+                &place,
+                "attributeRelationship",
+                "",
+                "it names one of observation, dataflow, group and dimensions",
+            ));
         };
         node.finish()?;
         Ok(Attribute {

@@ -63,7 +63,7 @@ impl<'a> Seed<'a> {
         E::custom(text)
     }
 
-    fn deeper<E: serde::de::Error>(&self) -> Result<Seed<'a>, E> {
+    fn deeper<E: serde::de::Error>(&self) -> Result<Self, E> {
         let Self {
             depth,
             limits,

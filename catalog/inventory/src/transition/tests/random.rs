@@ -57,12 +57,16 @@ impl History {
         let dsd = ["dsd-1", "dsd-1", "dsd-1", "dsd-2"][usize::from(c) % 4];
         let edition = match a % 5 {
             0 => structure("s", n).full("GEO", geo),
-            1 => structure("t", n).full(if c % 4 == 0 { "GEO" } else { "OTHER" }, "geo-1"),
+            1 => structure("t", n).full(if c.is_multiple_of(4) { "GEO" } else { "OTHER" }, "geo-1"),
             2 => data("p", n).partial("GEO", geo).full("DSD", dsd),
             3 => data("q", n).full("GEO", geo),
             _ => data("r", n).full("DSD", dsd),
         };
-        let edition = if b % 7 == 0 { edition.schema("2.53") } else { edition };
+        let edition = if b.is_multiple_of(7) {
+            edition.schema("2.53")
+        } else {
+            edition
+        };
         let mine: Vec<u8> = (0u8..)
             .zip(&self.editions)
             .filter(|(_, other)| other.key.product_id == edition.key.product_id)
@@ -86,7 +90,7 @@ impl History {
             .map(|leaf| leaf.lifecycle);
         let edition = Edition {
             lifecycle: lifecycle.unwrap_or(Lifecycle::Revisable),
-            content: Some(if c % 5 == 0 { "changed" } else { "content" }),
+            content: Some(if c.is_multiple_of(5) { "changed" } else { "content" }),
             ..edition
         };
         self.editions.push(edition.clone());
