@@ -2,6 +2,8 @@
 //!
 //! The files in `vectors/` were written by another JSON implementation (Python's), and their hashes with them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
 #[path = "documents/accepted.rs"]
 mod accepted;
 #[path = "documents/catalogue.rs"]

@@ -415,10 +415,8 @@ fn artefacts_are_sorted() {
         urn(list)
     );
     refused::<Manifest>(MANIFEST, scheme, "base.AgencyScheme=STC:CS_MAIN(1.0)", Silent, &message);
-    let message = format!(
-        "edition manifest at /artefacts/1/stability: stability is legacy, but what the version says is semantic (INV-53)"
-    );
-    refused::<Manifest>(MANIFEST, scheme, list, Refuses, &message);
+    let message = "edition manifest at /artefacts/1/stability: stability is legacy, but what the version says is semantic (INV-53)";
+    refused::<Manifest>(MANIFEST, scheme, list, Refuses, message);
 }
 
 /// INV-52: an artefact's fields; a partial says what it was cut from, and only a partial does.
