@@ -298,13 +298,21 @@ mod tests {
     /// INV-409: versions of one authority are followed one after the other, whatever order they came in.
     #[test]
     fn one_authority_is_followed() {
-        let chain = [says(A, 1, "1", None), says(A, 2, "2", Some("1")), says(A, 3, "3", Some("2"))];
+        let chain = [
+            says(A, 1, "1", None),
+            says(A, 2, "2", Some("1")),
+            says(A, 3, "3", Some("2")),
+        ];
         assert_eq!(outcome(None, &chain), follow(1, "1"));
         assert_eq!(outcome(Some(&held(1, "1")), &chain), follow(2, "2"));
         assert_eq!(outcome(Some(&held(2, "2")), &chain), follow(3, "3"));
         assert_eq!(outcome(Some(&held(3, "3")), &chain), "nothing");
         assert_eq!(outcome(None, &chain[1..]), "nothing", "the first version is missing");
-        assert_eq!(outcome(Some(&held(1, "1")), &chain[2..]), "nothing", "a gap is waited for");
+        assert_eq!(
+            outcome(Some(&held(1, "1")), &chain[2..]),
+            "nothing",
+            "a gap is waited for"
+        );
     }
 
     /// INV-409: what another site says has no say, neither as a version nor as a rival of one.
@@ -328,7 +336,12 @@ mod tests {
         assert_eq!(outcome(Some(&held(1, "1")), &by_another), "halted 2 2");
         let of_neither = [fork[0], fork[1], says(A, 3, "3", Some("other"))];
         assert_eq!(outcome(Some(&held(1, "1")), &of_neither), "halted 2 2");
-        let twice = [fork[0], fork[1], says(A, 3, "3", Some("right")), says(A, 3, "4", Some("left"))];
+        let twice = [
+            fork[0],
+            fork[1],
+            says(A, 3, "3", Some("right")),
+            says(A, 3, "4", Some("left")),
+        ];
         assert_eq!(outcome(Some(&held(1, "1")), &twice), "halted 2 2");
     }
 
@@ -358,7 +371,10 @@ mod tests {
     /// A version that names another base than the one held is none for this reader.
     #[test]
     fn an_unlinked_version_is_not_followed() {
-        assert_eq!(outcome(Some(&held(1, "1")), &[says(A, 2, "2", Some("other"))]), "nothing");
+        assert_eq!(
+            outcome(Some(&held(1, "1")), &[says(A, 2, "2", Some("other"))]),
+            "nothing"
+        );
         let other_epoch = Statement {
             version: RootRef {
                 restore_epoch: Epoch::FIRST.next().unwrap(),

@@ -116,7 +116,10 @@ mod tests {
         // The vector: ["sovm/bundle-v1", [["a", h'01']]].
         let mut one = Bundle::default();
         one.insert("a", vec![1]);
-        assert_eq!(hex::encode(one.encode()), "826e736f766d2f62756e646c652d7631818261614101");
+        assert_eq!(
+            hex::encode(one.encode()),
+            "826e736f766d2f62756e646c652d7631818261614101"
+        );
     }
 
     #[test]

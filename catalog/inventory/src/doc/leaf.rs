@@ -40,6 +40,19 @@ macro_rules! words {
                 f.write_str(self.as_str())
             }
         }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <String as serde::Deserialize>::deserialize(deserializer)?;
+                Self::from_word(&word).ok_or_else(|| serde::de::Error::custom(format!("{word:?} is none of these words")))
+            }
+        }
     };
 }
 pub(crate) use words;

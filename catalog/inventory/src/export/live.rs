@@ -36,6 +36,8 @@ pub struct LiveExport {
     pub sections: BTreeSet<String>,
     /// Who founds the new chain, for nodes that follow it; none for a copy nobody follows by signatures.
     pub authority: Option<Authority>,
+    /// Who writes the next version, once the catalogue was handed over.
+    pub handed_to: Option<Authority>,
 }
 
 /// What a live-only export wrote.
@@ -242,6 +244,9 @@ impl LiveChain<'_> {
                 extensions.insert(name, section.clone());
             }
         }
+        if let Some(authority) = &self.export.handed_to {
+            authority.name_in(&mut extensions);
+        }
         let kind = public_kind(&source.root.event.kind);
         let writer = self.writer(source.root.created_at).await?;
         self.clock.set(source.root.created_at);
@@ -250,7 +255,11 @@ impl LiveChain<'_> {
             let same_sections = base.root.is_none_or(|root| root.extensions == extensions);
             let planned = || {
                 // What is public of a version that changes no product is a section of it.
-                let kind = if same_products { EventKind::Describe } else { kind.clone() };
+                let kind = if same_products {
+                    EventKind::Describe
+                } else {
+                    kind.clone()
+                };
                 let mut planned = Planned::new(next.clone(), kind, "");
                 planned.extensions = Some(extensions.clone());
                 planned

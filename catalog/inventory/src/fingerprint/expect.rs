@@ -9,7 +9,8 @@ use super::{
 };
 
 /// At which point of its life an edition is checked (§4.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CheckProfile {
     /// Before it is offered for registration.
     Publish,

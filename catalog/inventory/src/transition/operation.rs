@@ -143,7 +143,7 @@ impl Operation {
 }
 
 /// A rollback as somebody asks for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RollbackRequest {
     /// The product.
     pub product_id: ProductId,

@@ -76,7 +76,7 @@ impl Manifests {
 }
 
 /// What a manifest does not say of the product it belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProductProfile {
     /// What the product holds.
     pub kind: ProductKind,

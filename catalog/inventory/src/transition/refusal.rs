@@ -5,7 +5,7 @@ use std::fmt;
 use crate::doc::{CleanText, EditionId, EditionState, EntryStatus, Instant, ProductId, ProductKind, Seq, Sha256, Urn};
 
 /// An edition, named together with its product.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct EditionKey {
     /// The product.
     pub product_id: ProductId,

@@ -17,7 +17,8 @@ use crate::{
 };
 
 /// What nobody can read off a catalogue whose Inventory is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Assurance {
     /// Nothing is vouched for.
     None,
