@@ -20,7 +20,8 @@ use crate::{
 /// Length of a catalogue's id.
 const CATALOG: usize = 16;
 
-/// Entries for versions of a catalogue in a domain from (restore epoch, version) on, in that order, whatever they count for.
+/// Entries for versions of a catalogue in a domain from (restore epoch, version) on, in that order, whatever they count
+/// for.
 pub(crate) fn versions(
     rows: &(impl Rows + ?Sized),
     domain: &DomainId,
@@ -47,7 +48,8 @@ pub(crate) fn versions(
     Ok(found)
 }
 
-/// Catalogues that any version is known of, by domain, found by hopping from one catalogue's first row to the next one's.
+/// Catalogues that any version is known of, by domain, found by hopping from one catalogue's first row to the next
+/// one's.
 pub(crate) fn catalogs(rows: &(impl Rows + ?Sized)) -> Result<Vec<(DomainId, [u8; CATALOG])>, StoreError> {
     let mut catalogs = Vec::new();
     let mut from = Vec::new();

@@ -87,8 +87,9 @@ pub(crate) fn by_right(
     Ok(of_verdict(roster.judge(author, right, seq, ops_seen)))
 }
 
-/// The same for what may count in several domains: an author names the heads of each, and a domain looks at its own. A head that is not
-/// known here may belong to another domain or still come, so it keeps nothing from being accepted, and a refusal waits for it.
+/// The same for what may count in several domains: an author names the heads of each, and a domain looks at its own. A
+/// head that is not known here may belong to another domain or still come, so it keeps nothing from being accepted, and a
+/// refusal waits for it.
 fn by_right_here(facts: &impl Facts, domain: DomainId, manifest: &ObjectManifest, right: Right) -> Judged {
     let Some(roster) = facts.roster(Scope::Domain(domain))? else {
         return Ok(EntryState::WaitingAuthority);

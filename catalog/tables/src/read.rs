@@ -344,8 +344,8 @@ pub trait Read: Rows {
 
     // The Inventory.
 
-    /// Versions of a catalogue in a domain from (restore epoch, version) on, in that order, whatever they count for: readers tell two
-    /// roots of one version by both being here.
+    /// Versions of a catalogue in a domain from (restore epoch, version) on, in that order, whatever they count for:
+    /// readers tell two roots of one version by both being here.
     fn inventory_versions(
         &self,
         domain: &DomainId,

@@ -307,8 +307,8 @@ fn views(rows: &(impl Rows + ?Sized), claims: Claims, ring: &KekRing) -> Result<
         .collect()
 }
 
-/// Objects of one kind in a domain: plain files, or files of editions. They have no table; where they belong is what their grants say,
-/// and a manifest is indexed under each domain it travelled in.
+/// Objects of one kind in a domain: plain files, or files of editions. They have no table; where they belong is what
+/// their grants say, and a manifest is indexed under each domain it travelled in.
 pub(crate) fn files(
     rows: &(impl Rows + ?Sized),
     kind: ObjectKind,
@@ -544,7 +544,8 @@ fn unlock(
     .into())
 }
 
-/// Whether an object's bytes belong here: an accepted manifest describes it, whoever can open it, or an accepted entry names it.
+/// Whether an object's bytes belong here: an accepted manifest describes it, whoever can open it, or an accepted entry
+/// names it.
 pub(crate) fn is_wanted(
     rows: &(impl Rows + ?Sized),
     storage_id: &StorageId,

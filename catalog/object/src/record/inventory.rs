@@ -1,7 +1,8 @@
-//! Records that bring an Inventory onto the mesh: a version of a catalogue, and what may be fetched ahead of it (DESIGN §10).
+//! Records that bring an Inventory onto the mesh: a version of a catalogue, and what may be fetched ahead of it
+//! (DESIGN §10).
 //!
-//! Neither holds a document. A version names the hash of its root and the object its new documents travel in; a list names ciphertexts
-//! and nothing about them.
+//! Neither holds a document. A version names the hash of its root and the object its new documents travel in; a list
+//! names ciphertexts and nothing about them.
 
 use super::{body, check_ops_seen, check_sorted};
 use crate::{

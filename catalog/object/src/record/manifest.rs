@@ -335,6 +335,9 @@ fn check_manifest(m: &ObjectManifest) -> Result<(), DecodeError> {
             };
         }
     }
+    if m.kind == ObjectKind::EditionFile && m.delete_key_bounds.is_some() {
+        return out(23);
+    }
     if m.time_range.is_some_and(|t| !rows || t.min > t.max) {
         return out(18);
     }

@@ -137,8 +137,8 @@ fn versions_are_listed_in_order() {
     check_indexes(&catalog);
 }
 
-/// DESIGN §10: two roots of one version are an alarm in either order, whoever signed them, and both stay. One root twice is none, nor
-/// are versions of other catalogues, domains or restore epochs.
+/// DESIGN §10: two roots of one version are an alarm in either order, whoever signed them, and both stay. One root twice
+/// is none, nor are versions of other catalogues, domains or restore epochs.
 #[test]
 fn two_roots_of_a_version_are_an_alarm() {
     for swapped in [false, true] {
@@ -203,7 +203,8 @@ fn two_roots_of_a_version_are_an_alarm() {
     }
 }
 
-/// SOP-169: who may not append signs no version and asks for no bytes; one whose membership is unknown waits. Each is judged again.
+/// SOP-169: who may not append signs no version and asks for no bytes; one whose membership is unknown waits. Each is
+/// judged again.
 #[test]
 fn only_who_may_append_counts() {
     let (world, catalog) = founded();
@@ -267,7 +268,8 @@ fn only_who_may_append_counts() {
     check_indexes(&catalog);
 }
 
-/// A bundle and the objects of a list are wanted and kept before anything describes them, and a manifest that comes later takes over.
+/// A bundle and the objects of a list are wanted and kept before anything describes them, and a manifest that comes later
+/// takes over.
 #[test]
 fn named_objects_are_wanted_without_a_manifest() {
     let (world, catalog) = founded();

@@ -5,9 +5,9 @@
 //! document-parts-1   store | hash of path | n   ->  part n of its bytes
 //! ```
 //!
-//! A document comes from its catalogue's authority inside a bundle, and its reader checks the hash that the documents before it give, so no
-//! signature of ours covers it here. Still, what is read is exactly what was written under that path, or an error. A checkpoint holds no
-//! documents: they come back out of the bundles that its entries name.
+//! A document comes from its catalogue's authority inside a bundle, and its reader checks the hash that the documents
+//! before it give, so no signature of ours covers it here. Still, what is read is exactly what was written under that
+//! path, or an error. A checkpoint holds no documents: they come back out of the bundles that its entries name.
 
 use std::ops::ControlFlow;
 
@@ -116,7 +116,8 @@ impl DocumentRow {
 }
 
 impl Txn {
-    /// Writes a document, in the place of one that has this path. The path is any text; none is told from another by case.
+    /// Writes a document, in the place of one that has this path. No signature of ours covers it: its reader checks it by
+    /// its hash. The path is any text, and case counts.
     pub fn put_document(&mut self, store: &DocumentStore, path: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let (old, new) = (row(self, store, path)?, DocumentRow::of(bytes));
         if old.as_ref() == Some(&new) {

@@ -1,6 +1,6 @@
 //! Checks that only look.
 
-use sovm_catalog::{BadBytes, ObjectState, Read as _};
+use sovm_catalog::{Alarm, BadBytes, ObjectState, Read as _};
 
 use super::{super::reports::alarm_sentence, Core, Finding, Severity};
 use crate::{
@@ -176,9 +176,13 @@ impl Core {
         let newest = alarms.iter().rev().take(5);
         Ok(newest
             .map(|(alarm, _)| {
+                let section = match alarm {
+                    Alarm::TwoRoots { .. } => "A catalogue has two roots for one version",
+                    _ => "A home was restored from a backup, or copied",
+                };
                 Finding::new("alarm", Severity::Attention, alarm_sentence(alarm))
                     .safe("all that was said is kept")
-                    .next("docs/operations.md, \"A home was restored from a backup, or copied\"")
+                    .next(format!("docs/operations.md, {section:?}"))
             })
             .collect())
     }

@@ -2,9 +2,9 @@ use super::*;
 use crate::{
     cbor::{Payload as _, from_slice, to_vec},
     entry::{EntryIn, EntryKind},
-    record::MAX_OPS_SEEN,
+    record::{MAX_OPS_SEEN, ObjectManifest},
     secret::SiteKey,
-    sign::{Signed, VerifyError},
+    sign::{Body, Signed, VerifyError},
 };
 
 const MESH: MeshId = MeshId::from_bytes([7; 32]);
@@ -52,7 +52,7 @@ fn nothing() -> StorageId {
     StorageId::from_bytes(*blake3::hash(&[]).as_bytes())
 }
 
-/// Both formats byte for byte, as `docs/formats.md` says and a few lines of Python wrote them from it.
+/// Both formats byte for byte, as `docs/formats.md` says.
 #[test]
 fn encodings_are_those_of_the_page() {
     let bytes = |byte: &str, count: usize| byte.repeat(count);
@@ -75,6 +75,52 @@ fn encodings_are_those_of_the_page() {
         format_args!("{}01{}", bytes("00", 7), bytes("00", 24)),
     );
     assert_eq!(hex::encode(to_vec(&list(2))), expected.replace(' ', ""));
+}
+
+/// SOP-130, SOP-140: versions, lists and manifests of edition files with their signatures, as a few lines of Python made them from
+/// `docs/formats.md`, and what must be refused in their place.
+#[test]
+fn entries_agree_with_the_page() {
+    let vectors: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../../tests/vectors/inventory.json")).unwrap();
+    let bytes = |value: &serde_json::Value| hex::decode(value.as_str().unwrap()).unwrap();
+    let key = SiteKey::from_seed(&bytes(&vectors["site_seed"]).try_into().unwrap());
+    let mesh = MeshId::from_slice(&bytes(&vectors["mesh_id"])).unwrap();
+    let mut kinds = std::collections::BTreeMap::<u8, (usize, usize)>::new();
+    for entry in vectors["entries"].as_array().unwrap() {
+        let (name, signed) = (&entry["name"], bytes(&entry["signed"]));
+        let verified = EntryIn::decode(&signed).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let verified = verified.verify(&mesh).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(verified.kind().as_u8(), entry["kind"], "{name}");
+        assert_eq!(verified.id().as_bytes()[..], bytes(&entry["record_id"]), "{name}");
+        let counts = kinds.entry(verified.kind().as_u8()).or_default();
+        counts.0 += 1;
+        let again = match verified.kind() {
+            EntryKind::InventoryVersion => again::<InventoryVersion>(entry, &key, &mesh, &mut counts.1),
+            EntryKind::PrefetchList => again::<PrefetchList>(entry, &key, &mesh, &mut counts.1),
+            _ => again::<ObjectManifest>(entry, &key, &mesh, &mut counts.1),
+        };
+        assert_eq!(again, signed, "{name}");
+    }
+    assert_eq!(kinds, [(13, (2, 33)), (17, (3, 48)), (18, (2, 36))].into());
+    let longest = from_slice::<PrefetchList>(&bytes(&vectors["longest_list"])).unwrap();
+    assert_eq!(longest.objects.len(), MAX_PREFETCH);
+}
+
+/// Decodes the payload of a vector and signs it anew. What stands in its place is refused, and counted.
+fn again<B: Body>(entry: &serde_json::Value, key: &SiteKey, mesh: &MeshId, refused: &mut usize) -> Vec<u8> {
+    let payload = |value: &serde_json::Value| hex::decode(value["payload"].as_str().unwrap()).unwrap();
+    for case in entry["refused"].as_array().unwrap() {
+        assert!(
+            from_slice::<B>(&payload(case)).is_err(),
+            "{}: {}",
+            entry["name"],
+            case["why"]
+        );
+        *refused += 1;
+    }
+    let body = from_slice::<B>(&payload(entry)).unwrap();
+    Signed::sign(body, key, mesh).bytes().to_vec()
 }
 
 /// Both are sealed entries of a domain, written by whom they name, in one mesh.

@@ -289,7 +289,8 @@ fn data_supersedes_nothing() {
     }
 }
 
-/// SOP-3: an edition's file is encrypted Parquet with a count of rows. Whatever else a table's objects say is refused in it by name.
+/// SOP-3: an edition's file is encrypted Parquet with a count of rows. Whatever else a table's objects say is refused in
+/// it by name.
 #[test]
 fn edition_files_are_in_no_table() {
     assert_eq!(ObjectKind::EditionFile.profile(), Profile::Pme1);
@@ -328,6 +329,7 @@ fn edition_files_are_in_no_table() {
             }),
         ),
         (22, with(|m| m.delete_id_filter = Some(vec![1]))),
+        (23, with(|m| m.delete_key_bounds = Some(vec![vec![1], vec![2]]))),
         (24, with(|m| m.sources = Some(vec![]))),
         (25, with(|m| m.tombstone_refs = Some(vec![]))),
         (26, with(|m| m.profile = Profile::Blob1)),

@@ -1,4 +1,5 @@
-//! Files of editions: their keys decide in which domains they are seen, so one manifest stands in several (DESIGN §10).
+//! Files of editions: their keys decide in which domains they are seen, so one manifest stands in several (DESIGN
+//! §10).
 
 use sovm_object::record::{DomainGenesis, MembershipOp};
 
@@ -144,8 +145,8 @@ fn elements(catalog: &Catalog, domain: DomainId) -> Vec<[u8; 32]> {
         .collect()
 }
 
-/// An embargoed file is in the set of the domain of releases only. Admitted once more under the public KEK it stands in that set too, its
-/// grant there counts, and whoever holds only the public KEK opens it.
+/// An embargoed file is in the set of the domain of releases only. Admitted once more under the public KEK it stands in
+/// that set too, its grant there counts, and whoever holds only the public KEK opens it.
 #[test]
 fn a_released_file_stands_in_both_domains() {
     let editions = Editions::new();
@@ -250,8 +251,9 @@ fn a_released_file_stands_in_both_domains() {
     check_indexes(&catalog);
 }
 
-/// SOP-169: a device that knows only the public domain looks at the heads of that one, however the entries come; the other heads will never
-/// come there. Heads that give the producer nothing leave the manifest waiting, as they may be of ops still to come.
+/// SOP-169: a device that knows only the public domain looks at the heads of that one, however the entries come; the
+/// other heads will never come there. Heads that give the producer nothing leave the manifest waiting, as they may be of
+/// ops still to come.
 #[test]
 fn a_public_device_judges_by_its_own_domain() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
