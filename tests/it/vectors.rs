@@ -14,10 +14,10 @@ use sovm_object::{
     kek::KekRing,
     padme::padme,
     record::{
-        AccessRecord, ColumnChange, ColumnDef, ColumnStats, CommitRecord, DomainGenesis, HeadClaim, KekRecord,
-        KitRecord, ManifestOutline, MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind, ObjectManifest,
-        OpKind, Profile, RejoinOffer, Role, RootAnnouncement, TableClass, TableGenesis, TableOp, TimeRange,
-        manifest::PartitionValues,
+        AccessRecord, ColumnChange, ColumnDef, ColumnStats, CommitRecord, DomainGenesis, HeadClaim, InventoryVersion,
+        KekRecord, KitRecord, ManifestOutline, MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind,
+        ObjectManifest, OpKind, PrefetchList, Profile, RejoinOffer, Role, RootAnnouncement, TableClass, TableGenesis,
+        TableOp, TimeRange, manifest::PartitionValues,
     },
     secret::{Dek, Kek, SiteKey},
     sign::{Body, Signed},
@@ -337,9 +337,78 @@ fn tables() -> Vec<(&'static str, VerifiedEntry)> {
     ]
 }
 
+fn inventory() -> Vec<(&'static str, VerifiedEntry)> {
+    let (mesh_id, me) = (mesh(), site_key().site_id());
+    let seen = vec![RecordId::from_bytes([5; 32])];
+    let version = |version, previous, seq| InventoryVersion {
+        mesh_id,
+        domain_id: DOMAIN,
+        catalog_id: [1; 16],
+        restore_epoch: 0,
+        version,
+        root_sha256: [version as u8; 32],
+        previous,
+        bundle: StorageId::from_bytes([2; 32]),
+        authority: me,
+        seq,
+        ops_seen: seen.clone(),
+        hlc: HLC,
+    };
+    let list = PrefetchList {
+        mesh_id,
+        domain_id: DOMAIN,
+        objects: vec![StorageId::from_bytes([3; 32]), StorageId::from_bytes([4; 32])],
+        issuer: me,
+        seq: 17,
+        ops_seen: seen.clone(),
+        hlc: HLC,
+    };
+    let edition_file = ObjectManifest {
+        mesh_id,
+        kind: ObjectKind::EditionFile,
+        storage_id: StorageId::from_bytes([3; 32]),
+        table_schema: None,
+        table_name: None,
+        schema_fingerprint: None,
+        producer: me,
+        producer_mls_epoch: 3,
+        created_hlc: HLC,
+        row_count: 19_961,
+        exact_byte_size: 440_000,
+        partition_values: None,
+        pruning_statistics: None,
+        key_ref: KeyRef::from_bytes([1; 16]),
+        supersedes: vec![],
+        row_id_filter: None,
+        time_range: None,
+        dek_commitment: DekCommitment::from_bytes([6; 32]),
+        seq: 18,
+        ops_seen: vec![RecordId::from_bytes([5; 32]), RecordId::from_bytes([6; 32])],
+        delete_id_filter: None,
+        delete_key_bounds: None,
+        sources: None,
+        tombstone_refs: None,
+        profile: Profile::Pme1,
+        row_set_digest: None,
+        table_id: None,
+        adopts: None,
+    };
+    vec![
+        ("first Inventory version", signed(version(1, None, 15)).into()),
+        ("next Inventory version", signed(version(2, Some([1; 32]), 16)).into()),
+        ("prefetch list", signed(list).into()),
+        ("manifest of an edition file", signed(edition_file).into()),
+    ]
+}
+
 /// One valid entry of every kind.
 pub(crate) fn entries() -> Vec<(&'static str, VerifiedEntry)> {
-    membership().into_iter().chain(keys()).chain(tables()).collect()
+    membership()
+        .into_iter()
+        .chain(keys())
+        .chain(tables())
+        .chain(inventory())
+        .collect()
 }
 
 pub(crate) fn ticket() -> Ticket {

@@ -3,12 +3,13 @@
 //! - [`doc`]: the documents as they are stored, decoded strictly where the format says so and leniently where it does not.
 //! - [`transition`]: what may happen to an edition, as pure functions from a version to the next one or a refusal that names the rule.
 //! - [`store`]: where documents lie: exclusive creation, conditional update, durability.
-//! - [`writer`] and [`reader`]: the protocol over a store.
+//! - [`writer`] and [`reader`]: the protocol over a store; [`authority`]: whose versions a reader follows.
 //! - [`edition`]: the life of one edition on a store: built, sealed, checked, copied, recorded.
 //! - [`verify`]: everything a stored catalogue can be checked for; [`export`] copies one, [`gc`] says what may be deleted.
 //! - [`fingerprint`]: fingerprints of tables, artefacts, structures and products.
 //! - [`structure`]: the SDMX structures an edition carries.
 
+pub mod authority;
 pub mod doc;
 pub mod edition;
 pub mod export;

@@ -220,7 +220,7 @@ fn reference(root: &Stored<crate::doc::Root, Unverified>) -> RootRef {
 }
 
 /// Whether a catalogue is marked as a live-only export.
-pub(crate) fn is_live_only(catalog: &Catalog) -> bool {
+pub fn is_live_only(catalog: &Catalog) -> bool {
     match catalog.extensions.get(SECTION) {
         Some(Json::Object(section)) => section.get(LIVE_ONLY) == Some(&Json::Bool(true)),
         _ => false,

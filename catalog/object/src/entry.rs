@@ -10,8 +10,9 @@ use crate::{
     hlc::Hlc,
     id::{DomainId, MeshId, RecordId, SiteId},
     record::{
-        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, ManifestOutline, MembershipOp,
-        MeshGenesis, MeshName, NodeBinding, ObjectManifest, RejoinOffer, RootAnnouncement, TableGenesis, TableOp,
+        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, InventoryVersion, KekRecord, KitRecord, ManifestOutline,
+        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectManifest, PrefetchList, RejoinOffer, RootAnnouncement,
+        TableGenesis, TableOp,
     },
     sign::{Body, Signed, SignedIn, VerifyError, decode_envelope},
 };
@@ -150,6 +151,10 @@ entries! {
     TableOp(TableOp) = 15, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
     /// What an object is, in a form this build cannot read in full.
     NewerManifest(ManifestOutline) = 16, hlc created_hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
+    /// A version of an Inventory's catalogue.
+    InventoryVersion(InventoryVersion) = 17, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
+    /// Objects to fetch ahead of their manifests.
+    PrefetchList(PrefetchList) = 18, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
 }
 
 impl EntryIn {
@@ -174,6 +179,8 @@ impl EntryKind {
                 | Self::Access
                 | Self::RootAnnouncement
                 | Self::KitRecord
+                | Self::InventoryVersion
+                | Self::PrefetchList
         )
     }
 

@@ -4,6 +4,7 @@
 //! so that it can be tested byte by byte and simulated.
 
 pub mod blob;
+pub mod bundle;
 pub mod cbor;
 pub mod domain_digest;
 pub mod entry;

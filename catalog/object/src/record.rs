@@ -4,6 +4,7 @@
 //! signature context binds as well, so that a replay elsewhere fails twice.
 
 pub mod access;
+pub mod inventory;
 pub mod manifest;
 pub mod membership;
 pub mod outline;
@@ -12,6 +13,7 @@ pub mod table;
 pub mod table_op;
 
 pub use access::{AccessRecord, UnwrapError};
+pub use inventory::{InventoryVersion, PrefetchList};
 pub use manifest::{ColumnStats, ObjectKind, ObjectManifest, Profile, TimeRange};
 pub use membership::{
     CommitRecord, DomainGenesis, HeadClaim, KekRecord, MembershipOp, MeshGenesis, MeshName, NodeBinding, OpKind,

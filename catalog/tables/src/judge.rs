@@ -87,6 +87,20 @@ pub(crate) fn by_right(
     Ok(of_verdict(roster.judge(author, right, seq, ops_seen)))
 }
 
+/// The same for what may count in several domains: an author names the heads of each, and a domain looks at its own. A head that is not
+/// known here may belong to another domain or still come, so it keeps nothing from being accepted, and a refusal waits for it.
+fn by_right_here(facts: &impl Facts, domain: DomainId, manifest: &ObjectManifest, right: Right) -> Judged {
+    let Some(roster) = facts.roster(Scope::Domain(domain))? else {
+        return Ok(EntryState::WaitingAuthority);
+    };
+    let known = |op: &&RecordId| roster.knows_ancestors_of(std::slice::from_ref(*op));
+    let here: Vec<RecordId> = manifest.ops_seen.iter().filter(known).copied().collect();
+    Ok(match roster.judge(&manifest.producer, right, manifest.seq, &here) {
+        Verdict::Refused if here.len() < manifest.ops_seen.len() => EntryState::WaitingAuthority,
+        verdict => of_verdict(verdict),
+    })
+}
+
 /// Records that name no ops: a site's statements about itself count once it was a member.
 pub(crate) fn by_membership(facts: &impl Facts, scope: Scope, site: &sovm_object::id::SiteId) -> Judged {
     let known = facts.roster(scope)?.is_some_and(|roster| roster.was_member(site));
@@ -214,7 +228,7 @@ fn kek_of(facts: &impl Facts, record: &AccessRecord, roster: &Roster) -> Judged 
 /// The right a manifest's producer needs.
 const fn right_for(kind: ObjectKind) -> Right {
     match kind {
-        ObjectKind::Data | ObjectKind::Companion | ObjectKind::File => Right::Append,
+        ObjectKind::Data | ObjectKind::Companion | ObjectKind::File | ObjectKind::EditionFile => Right::Append,
         ObjectKind::Delete => Right::Delete,
         ObjectKind::TombstoneSet | ObjectKind::Repack | ObjectKind::MutableFold => Right::Compact,
         ObjectKind::Checkpoint => Right::Recover,
@@ -246,14 +260,18 @@ pub(crate) fn manifest(facts: &impl Facts, hash: &ManifestHash, manifest: &Objec
     for domain in domains {
         let right = right_for(manifest.kind);
         let scope = Scope::Domain(domain);
-        let judged = match by_right(
-            facts,
-            scope,
-            &manifest.producer,
-            right,
-            manifest.seq,
-            &manifest.ops_seen,
-        )? {
+        let by_right = match manifest.kind {
+            ObjectKind::EditionFile => by_right_here(facts, domain, manifest, right)?,
+            _ => by_right(
+                facts,
+                scope,
+                &manifest.producer,
+                right,
+                manifest.seq,
+                &manifest.ops_seen,
+            )?,
+        };
+        let judged = match by_right {
             EntryState::Accepted if granted.contains(&domain) => EntryState::Accepted,
             EntryState::Accepted => EntryState::NoAccess,
             other => other,

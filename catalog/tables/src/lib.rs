@@ -4,8 +4,8 @@
 //! backend   sectors of AES-256-XTS under redb
 //! store     the only redb code: Catalog, Txn, Snapshot, tables and keys
 //! admit     the one door for signed entries; judge says what each counts for, as a pure function of the set
-//! local     what no signature covers: byte states, holders, invites, outbox, ceilings, MLS rows, settings
-//! read      every question, the same in a step and in a snapshot; view, sync, digest, prune are its parts
+//! local     what no signature covers: byte states, holders, invites, outbox, ceilings, MLS rows, settings, documents
+//! read      every question, the same in a step and in a snapshot; view, inventory, sync, digest, prune are its parts
 //! ```
 //!
 //! The crate knows no clock and no network: callers pass `now_ms` and verified entries.
@@ -16,6 +16,7 @@ mod backend;
 mod body;
 mod columns;
 mod digest;
+mod inventory;
 mod judge;
 mod local;
 pub mod prune;
@@ -32,8 +33,9 @@ pub use backend::salt::SaltError;
 pub use columns::TableColumns;
 pub use digest::DomainDigest;
 pub use local::{
-    ByteEventError, ByteStatus, Collection, Held, HeldReason, HolderRow, Invite, InviteProblem, MAX_AUDITED, MAX_HELD,
-    MAX_NAMED, MAX_REFUSALS, OutboxItem, REFUSAL_DAYS, Receipt, Refusal, Unpublished, meta,
+    ByteEventError, ByteStatus, Collection, DocumentRole, DocumentStore, Held, HeldReason, HolderRow, Invite,
+    InviteProblem, MAX_AUDITED, MAX_HELD, MAX_NAMED, MAX_REFUSALS, OutboxItem, REFUSAL_DAYS, Receipt, Refusal,
+    Unpublished, meta,
 };
 pub use read::{CheckpointRecord, Counts, Read, StoredEntry};
 pub use state::{BadBytes, ByteEvent, ByteMoveError, ByteState, EntryState, QuarantineReason, RefusalReason};

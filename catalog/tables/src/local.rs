@@ -1,6 +1,7 @@
 //! What this node knows by itself: rows no peer signed, written in the same step as the entries they belong to.
 
 mod audit;
+mod documents;
 mod held;
 mod invites;
 mod labels;
@@ -11,11 +12,17 @@ mod unpublished;
 use sovm_object::id::{SiteId, StorageId};
 
 pub(crate) use self::{
-    audit::all as collections, held::of_index as held_of_index, invites::get as invite, labels::all as labels,
-    refusals::of_bytes as refusal_of, unpublished::all as unpublished,
+    audit::all as collections,
+    documents::{get as document, paths as documents, stores as document_stores},
+    held::of_index as held_of_index,
+    invites::get as invite,
+    labels::all as labels,
+    refusals::of_bytes as refusal_of,
+    unpublished::all as unpublished,
 };
 pub use self::{
     audit::{Collection, MAX_AUDITED, MAX_NAMED},
+    documents::{DocumentRole, DocumentStore},
     held::{Held, HeldReason, MAX_HELD},
     invites::{Invite, InviteProblem},
     refusals::{MAX_REFUSALS, REFUSAL_DAYS, Refusal},

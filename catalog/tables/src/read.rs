@@ -13,8 +13,8 @@ use sovm_object::{
     id::{DomainId, InviteId, KekGeneration, KekId, ManifestHash, MeshId, RecordId, SiteId, StorageId, TableId},
     kek::KekRing,
     record::{
-        AccessRecord, CommitRecord, HeadClaim, KekRecord, KitRecord, MembershipOp, MeshName, NodeBinding, RejoinOffer,
-        RootAnnouncement,
+        AccessRecord, CommitRecord, HeadClaim, InventoryVersion, KekRecord, KitRecord, MembershipOp, MeshName,
+        NodeBinding, ObjectKind, ObjectManifest, RejoinOffer, RootAnnouncement,
     },
     roster::Roster,
     secret::Dek,
@@ -22,12 +22,13 @@ use sovm_object::{
 };
 
 use crate::{
-    admit::{Alarm, alarms, seal_value},
+    admit::{Alarm, SealedUnder, alarms, seal_value},
     authority, body,
     digest::DomainDigest,
+    inventory,
     local::{
-        self, BYTE_COUNTS, ByteStatus, Collection, Held, HolderRow, Invite, OutboxItem, Receipt, Refusal, Unpublished,
-        by_site,
+        self, BYTE_COUNTS, ByteStatus, Collection, DocumentStore, Held, HolderRow, Invite, OutboxItem, Receipt,
+        Refusal, Unpublished, by_site,
     },
     state::{BadBytes, ByteState, EntryState, QuarantineReason, RefusalReason},
     store::{
@@ -295,7 +296,12 @@ pub trait Read: Rows {
 
     /// Plain files granted in a domain. `ring` is the domain's ring.
     fn files(&self, domain: &DomainId, ring: &KekRing) -> Result<Vec<ObjectView>, StoreError> {
-        view::files(self, domain, ring)
+        view::files(self, ObjectKind::File, domain, ring)
+    }
+
+    /// Files of editions that travelled in a domain; one may stand in several. `ring` is the domain's ring.
+    fn edition_files(&self, domain: &DomainId, ring: &KekRing) -> Result<Vec<ObjectView>, StoreError> {
+        view::files(self, ObjectKind::EditionFile, domain, ring)
     }
 
     /// Everything known of one object, one view for each table and kind it is claimed for.
@@ -313,6 +319,19 @@ pub trait Read: Rows {
         view::grants_of_manifest(self, hash)
     }
 
+    /// Domains of the access records for one manifest that count.
+    fn granting_domains(&self, hash: &ManifestHash) -> Result<BTreeSet<DomainId>, StoreError> {
+        view::granting_domains(self, hash)
+    }
+
+    /// Manifests of an object that this build reads, whatever they count for.
+    fn manifests(
+        &self,
+        storage_id: &StorageId,
+    ) -> Result<Vec<(ManifestHash, Arc<ObjectManifest>, EntryState)>, StoreError> {
+        view::manifests(self, storage_id)
+    }
+
     /// An object's DEK, proven to be the one its manifest commits to.
     fn dek(&self, storage_id: &StorageId, ring: &KekRing) -> Result<Dek, DekError> {
         view::dek(self, storage_id, ring)
@@ -321,6 +340,39 @@ pub trait Read: Rows {
     /// An object's DEK as one table's manifests and grants give it. Claims of other tables on the object do not count.
     fn dek_in_table(&self, table: &TableId, storage_id: &StorageId, ring: &KekRing) -> Result<Dek, DekError> {
         view::dek_in_table(self, table, storage_id, ring)
+    }
+
+    // The Inventory.
+
+    /// Versions of a catalogue in a domain from (restore epoch, version) on, in that order, whatever they count for: readers tell two
+    /// roots of one version by both being here.
+    fn inventory_versions(
+        &self,
+        domain: &DomainId,
+        catalog: &[u8; 16],
+        from: (u64, u64),
+    ) -> Result<Vec<(RecordId, InventoryVersion, EntryState)>, StoreError> {
+        inventory::versions(self, domain, catalog, from)
+    }
+
+    /// Catalogues that any version is known of, by domain.
+    fn inventory_catalogs(&self) -> Result<Vec<(DomainId, [u8; 16])>, StoreError> {
+        inventory::catalogs(self)
+    }
+
+    /// A document of the Inventory, exactly as it was written.
+    fn document(&self, store: &DocumentStore, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        local::document(self, store, path)
+    }
+
+    /// Paths of a store's documents that start with `prefix`, sorted.
+    fn documents(&self, store: &DocumentStore, prefix: &str) -> Result<Vec<String>, StoreError> {
+        local::documents(self, store, prefix)
+    }
+
+    /// Stores that hold a document.
+    fn document_stores(&self) -> Result<Vec<DocumentStore>, StoreError> {
+        local::document_stores(self)
     }
 
     // Reconciliation.
@@ -352,6 +404,22 @@ pub trait Read: Rows {
             kek_id,
             bytes: row.bytes,
         }))
+    }
+
+    /// The KEKs that an entry stands under in the set peers reconcile, by id.
+    fn placed_under(&self, record: &RecordId) -> Result<Vec<SealedUnder>, StoreError> {
+        let mut placed = Vec::new();
+        for (key, value) in self.rows(&SEALS, record.as_bytes())? {
+            let kek_id = key.get(RecordId::LEN..).and_then(kek_of).ok_or_else(|| form(&SEALS))?;
+            if let (Some(kek_id), (Scope::Domain(domain), generation)) = (kek_id, seal_value(&value)?) {
+                placed.push(SealedUnder {
+                    domain,
+                    generation,
+                    kek_id,
+                });
+            }
+        }
+        Ok(placed)
     }
 
     /// Whether an element is here, admitted or held.

@@ -1,6 +1,9 @@
 //! Tables, objects and domains as people and the query engine see them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use sovm_object::{
     entry::EntryKind,
@@ -304,10 +307,11 @@ fn views(rows: &(impl Rows + ?Sized), claims: Claims, ring: &KekRing) -> Result<
         .collect()
 }
 
-/// Plain files of a domain. They have no table; where they belong is what their grants say, and a manifest is indexed under
-/// each domain it travelled in.
+/// Objects of one kind in a domain: plain files, or files of editions. They have no table; where they belong is what their grants say,
+/// and a manifest is indexed under each domain it travelled in.
 pub(crate) fn files(
     rows: &(impl Rows + ?Sized),
+    kind: ObjectKind,
     domain: &DomainId,
     ring: &KekRing,
 ) -> Result<Vec<ObjectView>, StoreError> {
@@ -316,7 +320,7 @@ pub(crate) fn files(
     for key in rows.keys(&BY_SCOPE, &prefix, usize::MAX)? {
         let id = record_at_end(&BY_SCOPE, &key)?;
         let manifest = body::cached_manifest(rows, &id)?;
-        if manifest.kind == ObjectKind::File {
+        if manifest.kind == kind {
             claim(rows, &id, &mut claims)?;
         }
     }
@@ -540,7 +544,7 @@ fn unlock(
     .into())
 }
 
-/// Whether any accepted manifest of an object has a grant, whoever can open it.
+/// Whether an object's bytes belong here: an accepted manifest describes it, whoever can open it, or an accepted entry names it.
 pub(crate) fn is_wanted(
     rows: &(impl Rows + ?Sized),
     storage_id: &StorageId,
@@ -558,13 +562,47 @@ pub(crate) fn is_wanted(
                     return Ok((true, size));
                 }
             }
-            EntryKind::RootAnnouncement if body::state(rows, &id)?.is_some_and(EntryState::is_accepted) => {
+            // They name objects without describing them.
+            EntryKind::RootAnnouncement | EntryKind::InventoryVersion | EntryKind::PrefetchList
+                if body::state(rows, &id)?.is_some_and(EntryState::is_accepted) =>
+            {
                 return Ok((true, size));
             }
             _ => {}
         }
     }
     Ok((false, size))
+}
+
+/// Domains of the access records for one manifest that count.
+pub(crate) fn granting_domains(
+    rows: &(impl Rows + ?Sized),
+    hash: &ManifestHash,
+) -> Result<BTreeSet<DomainId>, StoreError> {
+    let mut domains = BTreeSet::new();
+    for id in grants_of_manifest(rows, hash)? {
+        if body::state(rows, &id)?.is_some_and(EntryState::is_accepted) {
+            domains.insert(body::access_record(rows, &id)?.domain_id);
+        }
+    }
+    Ok(domains)
+}
+
+/// Manifests of an object that this build reads, whatever they count for.
+pub(crate) fn manifests(
+    rows: &(impl Rows + ?Sized),
+    storage_id: &StorageId,
+) -> Result<Vec<(ManifestHash, Arc<ObjectManifest>, EntryState)>, StoreError> {
+    let mut found = Vec::new();
+    let prefix = Key::new().id(storage_id.as_bytes()).kind(EntryKind::Manifest);
+    for key in rows.keys(&BY_OBJECT, &prefix, usize::MAX)? {
+        let id = record_at_end(&BY_OBJECT, &key)?;
+        if let Some(state) = body::state(rows, &id)? {
+            let hash = ManifestHash::from_bytes(*id.as_bytes());
+            found.push((hash, body::cached_manifest(rows, &id)?, state));
+        }
+    }
+    Ok(found)
 }
 
 /// Manifests that access records wait for, so that reconciliation can be asked for them.

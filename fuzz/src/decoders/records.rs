@@ -6,9 +6,9 @@ use sovm_object::{
     kek::KekRing,
     key,
     record::{
-        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, KekRecord, KitRecord, ManifestOutline, MembershipOp,
-        MeshGenesis, MeshName, NodeBinding, ObjectManifest, RecoveryRootBody, RejoinOffer, RootAnnouncement,
-        TableGenesis, TableOp,
+        AccessRecord, CommitRecord, DomainGenesis, HeadClaim, InventoryVersion, KekRecord, KitRecord, ManifestOutline,
+        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectManifest, PrefetchList, RecoveryRootBody, RejoinOffer,
+        RootAnnouncement, TableGenesis, TableOp,
     },
     seal0::SealedIn,
     secret::Kek,
@@ -89,7 +89,7 @@ pub(super) fn record(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else {
         return;
     };
-    match kind % 17 {
+    match kind % 19 {
         0 => check::<RecoveryRootBody>(bytes),
         1 => check::<MeshGenesis>(bytes),
         2 => check::<MeshName>(bytes),
@@ -106,6 +106,8 @@ pub(super) fn record(bytes: &[u8]) {
         13 => check::<ObjectManifest>(bytes),
         14 => check::<AccessRecord>(bytes),
         16 => check::<ManifestOutline>(bytes),
+        17 => check::<InventoryVersion>(bytes),
+        18 => check::<PrefetchList>(bytes),
         _ => check::<TableOp>(bytes),
     }
 }

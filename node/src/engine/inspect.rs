@@ -38,6 +38,7 @@ const fn kind_word(kind: ObjectKind) -> &'static str {
         ObjectKind::Checkpoint => "checkpoint",
         ObjectKind::File => "file",
         ObjectKind::MutableFold => "mutable-fold",
+        ObjectKind::EditionFile => "edition-file",
     }
 }
 

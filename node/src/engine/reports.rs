@@ -320,6 +320,10 @@ pub(super) fn alarm_sentence(alarm: &Alarm) -> String {
                 object.fmt_short()
             )
         }
+        Alarm::TwoRoots { catalog, version, .. } => format!(
+            "version {version} of catalogue {} was signed with two different roots; both are kept",
+            hex::encode(catalog)
+        ),
         other => format!("{other:?}"),
     }
 }

@@ -238,6 +238,8 @@ fn payload_of(entry: &VerifiedEntry) -> (u8, Vec<u8>) {
         E::Access(entry) => (14, cbor::to_vec(entry.body())),
         E::TableOp(entry) => (15, cbor::to_vec(entry.body())),
         E::NewerManifest(entry) => (16, cbor::to_vec(entry.body())),
+        E::InventoryVersion(entry) => (17, cbor::to_vec(entry.body())),
+        E::PrefetchList(entry) => (18, cbor::to_vec(entry.body())),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use super::{
     error::{DocError, DocKind, Problem, Refused},
     fields::{Fields, count, keep, nullable, string, text},
-    id::{EditionId, IdError, Sha256, json_text},
+    id::{EditionId, IdError, Sha256, json_text, serde_text},
     json::{Json, JsonObject},
     leaf::{word, words},
 };
@@ -93,6 +93,7 @@ impl fmt::Debug for FilePath {
 }
 
 json_text!(FilePath);
+serde_text!(FilePath);
 
 /// The name of a digest algorithm: lower-case letters, digits, `-` and `_`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -125,6 +125,17 @@ macro_rules! uuid_type {
             pub fn as_uuid(&self) -> Uuid {
                 self.0
             }
+
+            /// The id's sixteen bytes.
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+
+            /// The id of these bytes; none where they are no UUIDv7.
+            pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+                let uuid = Uuid::from_bytes(bytes);
+                is_v7(&uuid).then_some(Self(uuid))
+            }
         }
 
         impl FromStr for $name {
@@ -352,6 +363,40 @@ macro_rules! json_text {
 pub(crate) use json_text;
 
 json_text!(ProductId, EditionId, CatalogId, Sha256, CleanText);
+
+/// A program hands ids on as text. The documents themselves are not read this way.
+macro_rules! serde_text {
+    ($($name:ty),*) => {$(
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+pub(crate) use serde_text;
+
+serde_text!(ProductId, EditionId, CatalogId, CleanText);
+
+impl serde::Serialize for Seq {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Seq {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(deserializer)?;
+        Self::new(number).ok_or_else(|| serde::de::Error::custom(format!("{number} is no version: 1 to {}", Self::MAX)))
+    }
+}
 
 impl From<Seq> for Json {
     fn from(value: Seq) -> Self {

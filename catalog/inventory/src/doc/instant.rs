@@ -5,7 +5,7 @@ use std::{cmp::Ordering, fmt, hash, str::FromStr};
 use chrono::{DateTime, Datelike as _, NaiveDate, SubsecRound as _, TimeDelta, Timelike as _, Utc};
 
 use super::{
-    id::{IdError, json_text},
+    id::{IdError, json_text, serde_text},
     json::Json,
 };
 
@@ -171,3 +171,4 @@ impl hash::Hash for Instant {
 }
 
 json_text!(Instant);
+serde_text!(Instant);

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use super::{
-    id::{IdError, json_text},
+    id::{IdError, json_text, serde_text},
     json::Json,
 };
 
@@ -114,3 +114,4 @@ impl fmt::Debug for Urn {
 }
 
 json_text!(Urn);
+serde_text!(Urn);

@@ -13,6 +13,7 @@ use super::{
     full::{catalog, immutable, read},
 };
 use crate::{
+    authority::Authority,
     doc::{
         CatalogId, EditionState, EventKind, FileRoot, FormatVersion, Instant, Json, JsonObject, Leaf, LeafRef,
         Manifest, ProductId, Root, Seq, Sha256, Stored, Unverified, layout,
@@ -33,6 +34,8 @@ pub struct LiveExport {
     pub identity: Identity,
     /// The root's extension sections that may be public; no other is copied.
     pub sections: BTreeSet<String>,
+    /// Who founds the new chain, for nodes that follow it; none for a copy nobody follows by signatures.
+    pub authority: Option<Authority>,
 }
 
 /// What a live-only export wrote.
@@ -243,13 +246,16 @@ impl LiveChain<'_> {
         let writer = self.writer(source.root.created_at).await?;
         self.clock.set(source.root.created_at);
         let decide = |base: crate::writer::Base<'_>| {
-            let same = base.version.products() == next.products();
+            let same_products = base.version.products() == next.products();
+            let same_sections = base.root.is_none_or(|root| root.extensions == extensions);
             let planned = || {
-                let mut planned = Planned::new(next.clone(), kind.clone(), "");
+                // What is public of a version that changes no product is a section of it.
+                let kind = if same_products { EventKind::Describe } else { kind.clone() };
+                let mut planned = Planned::new(next.clone(), kind, "");
                 planned.extensions = Some(extensions.clone());
                 planned
             };
-            Ok::<_, Infallible>((!same).then(planned))
+            Ok::<_, Infallible>((!same_products || !same_sections).then(planned))
         };
         match writer.commit(decide).await {
             Ok(Outcome::Committed(committed)) => {
@@ -274,6 +280,9 @@ impl LiveChain<'_> {
             mark.insert(LIVE_ONLY, true);
             let mut extensions = JsonObject::new();
             extensions.insert(SECTION, Json::Object(mark));
+            if let Some(authority) = &self.export.authority {
+                authority.name_in(&mut extensions);
+            }
             // The empty first version stands before everything, so the next one can have its own time.
             self.clock.set(at.plus(TimeDelta::milliseconds(-1)));
             let new = NewCatalog {

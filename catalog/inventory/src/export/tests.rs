@@ -98,6 +98,7 @@ async fn embargoed() -> (Fixture, Arc<Stored<Manifest>>, Arc<Stored<Manifest>>) 
 
 fn live_export(random: u8) -> LiveExport {
     LiveExport {
+        authority: None,
         catalog_id: CatalogId::at("2026-02-01T00:00:00Z".parse().expect("an instant"), [random; 10]),
         identity: identity(),
         sections: BTreeSet::new(),

@@ -36,6 +36,8 @@ pub enum ObjectKind {
     File,
     /// Folded events of a mutable table.
     MutableFold,
+    /// Rows of a sealed edition's data file. In no table: which keys open it decides where it is seen.
+    EditionFile,
 }
 uint_enum!(ObjectKind {
     Data = 1,
@@ -46,6 +48,7 @@ uint_enum!(ObjectKind {
     Checkpoint = 6,
     File = 7,
     MutableFold = 8,
+    EditionFile = 9,
 });
 
 /// The byte format of an object.
@@ -62,14 +65,19 @@ impl ObjectKind {
     /// The one profile each kind is written in (SOP-3).
     pub const fn profile(self) -> Profile {
         match self {
-            Self::Data | Self::Delete | Self::TombstoneSet | Self::Repack | Self::MutableFold => Profile::Pme1,
+            Self::Data | Self::Delete | Self::TombstoneSet | Self::Repack | Self::MutableFold | Self::EditionFile => {
+                Profile::Pme1
+            }
             Self::Companion | Self::Checkpoint | Self::File => Profile::Blob1,
         }
     }
 
     /// Whether objects of this kind belong to a table's rows.
     const fn has_table_fields(self) -> bool {
-        !matches!(self, Self::Companion | Self::Checkpoint | Self::File)
+        !matches!(
+            self,
+            Self::Companion | Self::Checkpoint | Self::File | Self::EditionFile
+        )
     }
 }
 

@@ -3,16 +3,16 @@
 use sovm_object::{
     entry::EntryKind,
     id::{RecordId, SiteId, StorageId},
-    record::ObjectManifest,
+    record::{InventoryVersion, ObjectManifest},
 };
 
-use super::facets::Facets;
+use super::facets::{Facets, version_key};
 use crate::{
     body,
     store::{
         StoreError,
         rows::{EntryRow, Key, decode, encode, record_at_end},
-        tables::{ALARMS, BY_OBJECT, BY_SEQ, Rows, name},
+        tables::{ALARMS, BY_OBJECT, BY_SEQ, BY_VERSION, Rows, name},
         txn::Txn,
     },
 };
@@ -42,14 +42,27 @@ pub enum Alarm {
         /// The other one.
         second: RecordId,
     },
+    /// One version of a catalogue has two roots, whoever signed them (DESIGN §10). Both are kept.
+    TwoRoots {
+        /// The catalogue.
+        catalog: [u8; 16],
+        /// Its restore epoch.
+        restore_epoch: u64,
+        /// The version.
+        version: u64,
+        /// The entry known before.
+        first: RecordId,
+        /// The other one.
+        second: RecordId,
+    },
 }
 
 sovm_object::payload! {
     /// A stored alarm.
     pub struct AlarmRow {
-        /// 1 reused seq, 2 two manifests.
+        /// 1 reused seq, 2 two manifests, 3 two roots of one version.
         2 code: u64,
-        /// Site or object.
+        /// Site or object; or catalogue, restore epoch and version.
         3 subject: [u8; 32],
         /// The record known before.
         4 first: RecordId,
@@ -77,6 +90,25 @@ impl Alarm {
                 second,
                 noticed_ms,
             },
+            Self::TwoRoots {
+                catalog,
+                restore_epoch,
+                version,
+                first,
+                second,
+            } => {
+                let mut subject = [0; 32];
+                subject[..16].copy_from_slice(&catalog);
+                subject[16..24].copy_from_slice(&restore_epoch.to_be_bytes());
+                subject[24..].copy_from_slice(&version.to_be_bytes());
+                AlarmRow {
+                    code: 3,
+                    subject,
+                    first,
+                    second,
+                    noticed_ms,
+                }
+            }
         }
     }
 
@@ -93,6 +125,17 @@ impl Alarm {
                 first,
                 second,
             },
+            3 => {
+                let (catalog, rest) = row.subject.split_first_chunk::<16>()?;
+                let (restore_epoch, version) = rest.split_first_chunk::<8>()?;
+                Self::TwoRoots {
+                    catalog: *catalog,
+                    restore_epoch: u64::from_be_bytes(*restore_epoch),
+                    version: u64::from_be_bytes(version.try_into().ok()?),
+                    first,
+                    second,
+                }
+            }
             _ => return None,
         };
         Some((alarm, row.noticed_ms))
@@ -134,6 +177,23 @@ impl Txn {
                 if same_claim == (manifest.producer, manifest.kind, manifest.table_id) {
                     alarms.push(Alarm::TwoManifests {
                         object,
+                        first,
+                        second: *id,
+                    });
+                    break;
+                }
+            }
+        }
+        if let Some(key) = &facets.version {
+            let new: InventoryVersion = body::decode(&row.bytes)?;
+            for other in self.keys(&BY_VERSION, &version_key(key), usize::MAX)? {
+                let first = record_at_end(&BY_VERSION, &other)?;
+                let known: InventoryVersion = body::of(self, &first)?;
+                if known.root_sha256 != new.root_sha256 {
+                    alarms.push(Alarm::TwoRoots {
+                        catalog: new.catalog_id,
+                        restore_epoch: new.restore_epoch,
+                        version: new.version,
                         first,
                         second: *id,
                     });

@@ -2,7 +2,7 @@
 
 use sovm_object::{
     entry::EntryKind,
-    id::{KekId, ManifestHash, RecordId, SiteId, StorageId, TableId},
+    id::{DomainId, KekId, ManifestHash, RecordId, SiteId, StorageId, TableId},
     record as r,
 };
 
@@ -11,7 +11,7 @@ use crate::{
     store::{
         StoreError,
         rows::{EntryRow, Key},
-        tables::{BY_KEK, BY_MANIFEST, BY_OBJECT, BY_SCOPE, BY_SEQ, BY_TABLE, Table},
+        tables::{BY_KEK, BY_MANIFEST, BY_OBJECT, BY_SCOPE, BY_SEQ, BY_TABLE, BY_VERSION, Table},
     },
 };
 
@@ -22,11 +22,25 @@ pub(crate) struct Facets {
     pub(crate) seq: Option<(SiteId, u64)>,
     pub(crate) table: Option<TableId>,
     pub(crate) object: Option<StorageId>,
-    /// Further objects a recovery root's announcement names.
+    /// Further objects a recovery root's announcement names, or all that a prefetch list names.
     pub(crate) more_objects: Vec<StorageId>,
     /// The manifest an access record is for.
     pub(crate) manifest: Option<ManifestHash>,
     pub(crate) kek: Option<KekId>,
+    /// Where a version of an Inventory stands.
+    pub(crate) version: Option<VersionKey>,
+}
+
+/// Domain, catalogue, restore epoch and number of a version.
+pub(crate) type VersionKey = (DomainId, [u8; 16], u64, u64);
+
+/// The beginning of the keys of all entries for one version.
+pub(crate) fn version_key(&(domain, catalog, restore_epoch, version): &VersionKey) -> Key {
+    Key::new()
+        .id(domain.as_bytes())
+        .id(&catalog)
+        .number(restore_epoch)
+        .number(version)
 }
 
 impl Facets {
@@ -71,6 +85,16 @@ impl Facets {
             EntryKind::Access => {
                 numbered!(r::AccessRecord, issuer, object: storage_id, manifest: object_manifest_hash, kek: kek_id)
             }
+            EntryKind::InventoryVersion => {
+                let b: r::InventoryVersion = body::decode(bytes)?;
+                Self {
+                    seq: Some((b.authority, b.seq)),
+                    object: Some(b.bundle),
+                    version: Some((b.domain_id, b.catalog_id, b.restore_epoch, b.version)),
+                    ..Self::default()
+                }
+            }
+            EntryKind::PrefetchList => numbered!(r::PrefetchList, issuer, more_objects: objects),
         })
     }
 
@@ -114,6 +138,9 @@ impl Facets {
         }
         if let Some(kek) = &self.kek {
             keys.push((BY_KEK, by(kek.as_bytes())));
+        }
+        if let Some(version) = &self.version {
+            keys.push((BY_VERSION, version_key(version).id(id.as_bytes())));
         }
         keys
     }

@@ -17,7 +17,7 @@ use crate::{
     store::{
         StoreError,
         rows::{Key, Scope, record_at_end},
-        tables::{BY_KEK, BY_MANIFEST, BY_TABLE, Rows as _},
+        tables::{BY_KEK, BY_TABLE, Rows as _},
         txn::Txn,
     },
 };
@@ -90,14 +90,7 @@ impl Facts for Txn {
     }
 
     fn granting_domains(&self, hash: &ManifestHash) -> Result<BTreeSet<DomainId>, StoreError> {
-        let mut domains = BTreeSet::new();
-        for key in self.keys(&BY_MANIFEST, hash.as_bytes(), usize::MAX)? {
-            let id = record_at_end(&BY_MANIFEST, &key)?;
-            if body::state(self, &id)?.is_some_and(EntryState::is_accepted) {
-                domains.insert(body::access_record(self, &id)?.domain_id);
-            }
-        }
-        Ok(domains)
+        crate::view::granting_domains(self, hash)
     }
 
     fn accepted_genesis(&self, domain: &DomainId) -> Result<Option<RecordId>, StoreError> {

@@ -111,6 +111,10 @@ impl Txn {
             }
             EntryKind::Access => judge::access(self, &body::decode(bytes)?),
             EntryKind::NewerManifest => judge::newer_manifest(self, row.scope, &body::decode(bytes)?),
+            EntryKind::InventoryVersion => {
+                by_right!(r::InventoryVersion, |b| Scope::Domain(b.domain_id), authority, Append)
+            }
+            EntryKind::PrefetchList => by_right!(r::PrefetchList, |b| Scope::Domain(b.domain_id), issuer, Append),
         }
     }
 

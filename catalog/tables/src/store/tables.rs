@@ -44,6 +44,8 @@ tables! {
     BY_KEK = "entries-by-kek-1";
     /// author, mesh or domain, seq, record id.
     BY_SEQ = "entries-by-seq-1";
+    /// domain, catalogue, restore epoch, version, record id of an Inventory version.
+    BY_VERSION = "inventory-versions-1";
     /// hlc, record id of an entry that is ahead of our clock.
     AHEAD = "entries-ahead-1";
     /// state, or 128 + byte state -> number of entries or objects in it.
@@ -79,6 +81,9 @@ tables! {
     /// storage id, site -> who was asked, when, why it failed, when next.
     HOLDERS = "holders-1";
 
+    /// store, hash of a path, number -> a part of a document; its row in `documents-1` has the hash.
+    DOCUMENT_PARTS = "document-parts-1";
+
     /// openmls rows, opaque both ways: the mesh seals them under its own row key.
     MLS = "mls-1";
 
@@ -95,6 +100,8 @@ tables! {
     INVITES = "invites-1";
     /// number -> message to send.
     OUTBOX = "outbox-1";
+    /// store, path -> length and hash of a document of the Inventory.
+    DOCUMENTS = "documents-1";
     /// name -> reserved number.
     CEILINGS = "ceilings-1";
     /// "commits" -> number of commits.

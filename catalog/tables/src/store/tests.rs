@@ -3,13 +3,14 @@ mod dump;
 use std::{fs, path::Path};
 
 use sovm_object::{
+    hlc::Hlc,
     id::{DomainId, InviteId, SiteId, StorageId},
-    record::Role,
+    record::{InventoryVersion, PrefetchList, Role},
 };
 
 use super::{tables::META, *};
 use crate::{
-    ByteEvent, Invite, InviteProblem, OutboxItem, Read as _, Receipt,
+    ByteEvent, DocumentRole, DocumentStore, Invite, InviteProblem, OutboxItem, Read as _, Receipt,
     admit::tests::check_indexes,
     backend::crash::CrashDisk,
     local::meta,
@@ -261,16 +262,59 @@ fn tables_of_a_later_build_are_made_at_open() {
     let (world, catalog) = (World::new(), Catalog::on_disk(&disk).unwrap());
     let mut txn = catalog.begin().unwrap();
     world.found(&mut txn);
-    for table in [tables::UNPUBLISHED, tables::AUDIT] {
+    for table in [
+        tables::UNPUBLISHED,
+        tables::AUDIT,
+        tables::BY_VERSION,
+        tables::DOCUMENTS,
+        tables::DOCUMENT_PARTS,
+    ] {
         txn.without(table);
     }
     let _ = txn.commit().unwrap();
-    assert!(catalog.read().unwrap().unpublished().is_err());
+    let before = catalog.read().unwrap();
+    assert!(before.unpublished().is_err() && before.inventory_catalogs().is_err());
+    drop(before);
     drop(catalog);
     let snapshot = Catalog::on_disk(&disk).unwrap().read().unwrap();
     assert_eq!(snapshot.mesh_id().unwrap(), Some(world.mesh));
     assert_eq!(snapshot.unpublished().unwrap(), []);
     assert_eq!(snapshot.collections().unwrap(), []);
+    assert_eq!(snapshot.inventory_catalogs().unwrap(), []);
+    assert_eq!(snapshot.document_stores().unwrap(), []);
+}
+
+const DOCUMENTS: DocumentStore = DocumentStore {
+    role: DocumentRole::Full,
+    catalog: [4; 16],
+};
+
+/// A version of an Inventory and a list of what to fetch ahead, by the founder, whom no removal of the story reaches.
+fn inventory(world: &World) -> (InventoryVersion, PrefetchList) {
+    let version = InventoryVersion {
+        mesh_id: world.mesh,
+        domain_id: world.domain,
+        catalog_id: DOCUMENTS.catalog,
+        restore_epoch: 0,
+        version: 1,
+        root_sha256: [5; 32],
+        previous: None,
+        bundle: StorageId::from_bytes([0x41; 32]),
+        authority: world.founder.site_id(),
+        seq: 30,
+        ops_seen: vec![],
+        hlc: Hlc::new(NOW - 1_000, 0),
+    };
+    let list = PrefetchList {
+        mesh_id: world.mesh,
+        domain_id: world.domain,
+        objects: vec![StorageId::from_bytes([0x42; 32])],
+        issuer: world.founder.site_id(),
+        seq: 31,
+        ops_seen: vec![],
+        hlc: Hlc::new(NOW - 1_000, 0),
+    };
+    (version, list)
 }
 
 /// Everything durable, one step after the other. Gives the number of steps that returned.
@@ -316,6 +360,12 @@ fn story(world: &World, catalog: &Catalog) -> u64 {
                 created_ms: NOW,
             };
             txn.push_outbox(&item)?;
+            // A version of an Inventory: its entries and its documents together.
+            let (version, list) = inventory(world);
+            txn.admit(world.sign(version, &world.founder), world.sealed(), NOW)?;
+            txn.admit(world.sign(list, &world.founder), world.sealed(), NOW)?;
+            txn.put_document(&DOCUMENTS, "a", &[3; 70_000])?;
+            txn.put_document(&DOCUMENTS, "CURRENT", b"1")?;
             txn.put_meta(meta::NODE_NAME, b"step 3")
         },
         &|txn| {
@@ -326,6 +376,8 @@ fn story(world: &World, catalog: &Catalog) -> u64 {
         },
         &|txn| {
             txn.raise_ceiling("seq", 2_000)?;
+            txn.put_document(&DOCUMENTS, "CURRENT", b"2")?;
+            txn.remove_document(&DOCUMENTS, "a")?;
             txn.remove_outbox(0)?;
             txn.remember_refusal(b"bad", "why", NOW)?;
             txn.put_meta(meta::NODE_NAME, b"step 5")
@@ -390,6 +442,28 @@ fn check_story(world: &World, catalog: &Catalog) -> u64 {
         snapshot.unpublished().unwrap().len(),
         usize::from(done == 2),
         "the journal row ends with the step that publishes"
+    );
+    let versions = snapshot
+        .inventory_versions(&world.domain, &DOCUMENTS.catalog, (0, 0))
+        .unwrap();
+    assert_eq!(versions.len(), usize::from(has(3)));
+    assert!(versions.iter().all(|(.., state)| state.is_accepted()));
+    assert_eq!(
+        snapshot.inventory_catalogs().unwrap(),
+        has(3).then_some((world.domain, DOCUMENTS.catalog)).as_slice()
+    );
+    let mut wanted = snapshot.pending_bytes().unwrap();
+    wanted.retain(|object| object.accepted);
+    assert_eq!(wanted.len(), if has(3) { 2 } else { 0 }, "bundle and list");
+    assert_eq!(
+        snapshot.document(&DOCUMENTS, "a").unwrap(),
+        (has(3) && done < 5).then(|| vec![3; 70_000]),
+        "documents and their versions come together"
+    );
+    let current = snapshot.document(&DOCUMENTS, "CURRENT").unwrap();
+    assert_eq!(
+        current,
+        has(3).then(|| if done < 5 { b"1".to_vec() } else { b"2".to_vec() })
     );
     assert_eq!(snapshot.ceiling("seq").unwrap(), has(5).then_some(2_000));
     assert_eq!(snapshot.counts().unwrap().refused, if done == 6 { 2 } else { 0 });
@@ -485,6 +559,8 @@ fn planted_words_are_not_on_disk() {
     world.admit(&mut txn, world.sign(world.access(), &world.member));
     txn.put_meta(meta::NODE_NAME, b"planted-device-word").unwrap();
     txn.put_mls(b"planted-mls-word", b"planted-mls-secret").unwrap();
+    txn.put_document(&DOCUMENTS, "planted-path-word", b"planted-document-word")
+        .unwrap();
     txn.byte_event(&world.storage_id, ByteEvent::Arrived, None, NOW)
         .unwrap();
     let _ = txn.commit().unwrap();

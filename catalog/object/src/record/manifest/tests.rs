@@ -69,6 +69,21 @@ pub(crate) fn manifest_of(kind: ObjectKind) -> ObjectManifest {
     }
 }
 
+/// The manifest of an edition's data file, which no table has a part in.
+fn edition_file() -> ObjectManifest {
+    ObjectManifest {
+        table_schema: None,
+        table_name: None,
+        schema_fingerprint: None,
+        partition_values: None,
+        pruning_statistics: None,
+        time_range: None,
+        row_set_digest: None,
+        table_id: None,
+        ..manifest_of(ObjectKind::EditionFile)
+    }
+}
+
 /// The pairs of an encoded map, each with its key and its bytes.
 fn pairs(payload: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut d = minicbor::Decoder::new(payload);
@@ -271,6 +286,59 @@ fn data_supersedes_nothing() {
     }
     for kind in [ObjectKind::Repack, ObjectKind::TombstoneSet] {
         assert!(decode(&to_vec(&naming(kind))).is_ok(), "{kind:?}");
+    }
+}
+
+/// SOP-3: an edition's file is encrypted Parquet with a count of rows. Whatever else a table's objects say is refused in it by name.
+#[test]
+fn edition_files_are_in_no_table() {
+    assert_eq!(ObjectKind::EditionFile.profile(), Profile::Pme1);
+    let good = edition_file();
+    assert_eq!(decode(&to_vec(&good)).unwrap(), good);
+    let empty = ObjectManifest {
+        row_count: 0,
+        ..good.clone()
+    };
+    assert_eq!(decode(&to_vec(&empty)).unwrap(), empty);
+    let kind = pairs(&to_vec(&good)).into_iter().find(|(key, _)| *key == 3);
+    assert_eq!(kind.unwrap().1, [3, 9], "the number in the page");
+    let with = |change: fn(&mut ObjectManifest)| {
+        let mut manifest = edition_file();
+        change(&mut manifest);
+        decode(&to_vec(&manifest)).unwrap_err()
+    };
+    for (field, error) in [
+        (5, with(|m| m.table_schema = Some("main".into()))),
+        (6, with(|m| m.table_name = Some("weather".into()))),
+        (
+            7,
+            with(|m| m.schema_fingerprint = Some(SchemaFingerprint::from_bytes([2; 32]))),
+        ),
+        (13, with(|m| m.partition_values = Some(PartitionValues::default()))),
+        (14, with(|m| m.pruning_statistics = Some(vec![]))),
+        (16, with(|m| m.supersedes = vec![StorageId::from_bytes([5; 32])])),
+        (
+            18,
+            with(|m| {
+                m.time_range = Some(TimeRange {
+                    min: 1,
+                    max: 2,
+                    has_null_time: false,
+                })
+            }),
+        ),
+        (22, with(|m| m.delete_id_filter = Some(vec![1]))),
+        (24, with(|m| m.sources = Some(vec![]))),
+        (25, with(|m| m.tombstone_refs = Some(vec![]))),
+        (26, with(|m| m.profile = Profile::Blob1)),
+        (27, with(|m| m.row_set_digest = Some([11; 32]))),
+        (28, with(|m| m.table_id = Some(TableId::from_bytes([12; 16])))),
+        (
+            4,
+            with(|m| m.storage_id = StorageId::from_bytes(*blake3::hash(&[]).as_bytes())),
+        ),
+    ] {
+        assert_eq!(error, DecodeError::OutOfRange(field));
     }
 }
 

@@ -58,7 +58,7 @@ fn what_is_newer_is_kept() {
     for (version, kind, profile) in [
         (2, 1, Some(1)),
         (9, 77, None),
-        (1, 9, Some(1)),
+        (1, 10, Some(1)),
         (1, 1, Some(3)),
         (u64::MAX, 0, None),
     ] {
