@@ -5,8 +5,10 @@
 //! into words.
 
 mod actor;
+mod address;
 mod catalogue;
 mod change;
+mod data;
 mod errors;
 mod files;
 mod fingerprint;
@@ -17,8 +19,10 @@ mod verify;
 
 pub(crate) use self::{
     actor::Author,
+    address::Address,
     catalogue::Catalogue,
     change::{Retire, Wish},
+    data::{DataPlace, DirectoryPlace},
     fingerprint::fingerprint,
     look::Look,
 };

@@ -16,7 +16,7 @@ use crate::{
     api::{InventoryChangeReport, Response},
     config::parse_duration,
     error::{ApiError, ErrorKind},
-    inventory::{Author, Catalogue, Look, Retire, Wish},
+    inventory::{Address, Author, Catalogue, Look, Retire, Wish},
 };
 
 /// Decide which editions of published products are live: release, roll back, withdraw, and prove it later
@@ -234,8 +234,9 @@ impl InventoryArgs {
     pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
         let (write, wish) = match self.command {
             InventoryCommand::Init { embargo, write } => {
-                let (store, author) = write.split()?;
-                let report = Catalogue::init(store.as_deref(), author, embargo).await?;
+                let (address, author) = write.split()?;
+                let catalogue = Catalogue::open_or_make(address, context.output.clone())?;
+                let report = catalogue.init(author, embargo).await?;
                 let text = format!("{} version {}", report.catalog_id, report.seq);
                 return context.show(&Response::InventoryInit(report), |output| output.line(text));
             }
@@ -342,14 +343,18 @@ fn changed(context: &Context<'_>, report: InventoryChangeReport) -> Result<u8, A
 
 impl StoreArgs {
     fn open(&self, context: &Context<'_>) -> Result<Catalogue, ApiError> {
-        Catalogue::open(self.store.as_deref(), context.output.clone())
+        Catalogue::open(self.address()?, context.output.clone())
+    }
+
+    fn address(&self) -> Result<Address, ApiError> {
+        Address::parse(self.store.as_deref())
     }
 }
 
 impl WriteArgs {
-    fn split(self) -> Result<(Option<String>, Author), ApiError> {
-        let author = Author::new(self.actor, self.reason)?;
-        Ok((self.at.store, author))
+    fn split(self) -> Result<(Address, Author), ApiError> {
+        let address = self.at.address()?;
+        Ok((address, Author::new(self.actor, self.reason)?))
     }
 
     fn open(self, context: &Context<'_>) -> Result<(Catalogue, Author), ApiError> {

@@ -1,6 +1,6 @@
-//! A catalogue in a plain directory: opening it, making it, and reading its newest or an older version.
+//! A catalogue: opening it, making it, and reading its newest or an older version.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use sovm_inventory::{
     doc::{
@@ -12,45 +12,56 @@ use sovm_inventory::{
     writer::{Assurance, Clock, Committed, Identity, NewCatalog, SystemClock, Writer},
 };
 
-use super::{Author, change::reported, errors};
+use super::{Address, Author, DataPlace, DirectoryPlace, change::reported, errors};
 use crate::{
-    api::{Discard, InventoryChangeReport, InventoryInitReport, ProgressSink},
+    api::{InventoryChangeReport, InventoryInitReport, ProgressSink},
     error::{ApiError, ErrorKind},
 };
 
-/// A directory that may hold a catalogue.
+/// A place that may hold a catalogue: a store for its documents, and where the products' data files lie.
 #[derive(Clone)]
 pub(crate) struct Catalogue {
-    pub(super) store: Arc<LocalStore>,
-    /// The directory as it was named, for messages.
-    pub(super) shown: String,
+    pub(super) store: Arc<dyn InventoryStore>,
+    pub(super) data: Arc<dyn DataPlace>,
+    /// What messages name it by.
+    pub(super) shown: Address,
     /// Where the progress of long reads goes.
     pub(super) progress: Arc<dyn ProgressSink>,
 }
 
 impl Catalogue {
-    /// Opens a directory. Whether there is a catalogue in it shows at the first read.
-    pub(crate) fn open(directory: Option<&str>, progress: Arc<dyn ProgressSink>) -> Result<Self, ApiError> {
-        let shown = checked(directory)?.to_owned();
-        let store = LocalStore::open(&shown).map_err(|error| errors::storage(&error))?;
-        Ok(Self {
-            store: Arc::new(store),
+    /// A catalogue in any store. Whether there is one in it shows at the first read.
+    pub(crate) fn over(
+        store: Arc<dyn InventoryStore>,
+        data: Arc<dyn DataPlace>,
+        shown: Address,
+        progress: Arc<dyn ProgressSink>,
+    ) -> Self {
+        Self {
+            store,
+            data,
             shown,
             progress,
-        })
+        }
     }
 
-    /// Makes a catalogue: `catalog.json` and version 1. The directory is made when it isn't there.
-    pub(crate) async fn init(
-        directory: Option<&str>,
-        author: Author,
-        embargo: bool,
-    ) -> Result<InventoryInitReport, ApiError> {
-        let shown = checked(directory)?;
-        if !Path::new(shown).exists() {
-            std::fs::create_dir_all(shown).map_err(|error| ApiError::io(format!("making {shown}"), &error))?;
-        }
-        let catalogue = Self::open(Some(shown), Arc::new(Discard))?;
+    /// Opens what an address names; a directory must be there.
+    pub(crate) fn open(address: Address, progress: Arc<dyn ProgressSink>) -> Result<Self, ApiError> {
+        let directory = address.directory()?;
+        let store = LocalStore::open(directory).map_err(|error| errors::unopened(&error, directory))?;
+        let data = DirectoryPlace::new(directory);
+        Ok(Self::over(Arc::new(store), Arc::new(data), address, progress))
+    }
+
+    /// Opens what an address names; a directory that isn't there is made.
+    pub(crate) fn open_or_make(address: Address, progress: Arc<dyn ProgressSink>) -> Result<Self, ApiError> {
+        let directory = address.directory()?;
+        std::fs::create_dir_all(directory).map_err(|error| ApiError::io(format!("making {directory}"), &error))?;
+        Self::open(address, progress)
+    }
+
+    /// Makes a catalogue: `catalog.json` and version 1.
+    pub(crate) async fn init(&self, author: Author, embargo: bool) -> Result<InventoryInitReport, ApiError> {
         let actor = author.actor.to_string();
         let new = NewCatalog {
             catalog_id: CatalogId::generate(),
@@ -58,14 +69,13 @@ impl Catalogue {
             extensions: JsonObject::new(),
             reason: author.reason.clone(),
         };
-        let store: Arc<dyn InventoryStore> = catalogue.store.clone();
-        let (_, committed) = Writer::create(store, identity(author)?, Arc::new(SystemClock), new)
+        let (_, committed) = Writer::create(self.store.clone(), identity(author)?, Arc::new(SystemClock), new)
             .await
-            .map_err(|error| errors::unwritten(&error, shown))?;
+            .map_err(|error| errors::unwritten(&error, &self.shown))?;
         let root = committed.head.root();
         Ok(InventoryInitReport {
-            store: shown.to_owned(),
-            catalog_id: catalogue.catalog().await?.catalog_id.to_string(),
+            store: self.shown.to_string(),
+            catalog_id: self.catalog().await?.catalog_id.to_string(),
             seq: root.seq.get(),
             root_sha256: root.sha256().to_string(),
             created_at: root.created_at.to_string(),
@@ -90,8 +100,7 @@ impl Catalogue {
 
     /// A writer of this catalogue.
     pub(super) fn writer(&self, author: Author, clock: Arc<dyn Clock>) -> Result<Writer, ApiError> {
-        let store: Arc<dyn InventoryStore> = self.store.clone();
-        Ok(Writer::new(store, identity(author)?, clock))
+        Ok(Writer::new(self.store.clone(), identity(author)?, clock))
     }
 
     /// Finds the newest version.
@@ -136,10 +145,7 @@ impl Catalogue {
             return Err(
                 ApiError::new(ErrorKind::NotFound, format!("there is no version {seq} here: {why}"))
                     .safe("nothing was changed")
-                    .next(format!(
-                        "sovm inventory log {} lists the versions",
-                        errors::at(&self.shown)
-                    )),
+                    .next(format!("sovm inventory log{} lists the versions", self.shown.option())),
             );
         };
         let mut leaves = std::collections::HashMap::new();
@@ -176,31 +182,10 @@ impl Catalogue {
         ApiError::new(ErrorKind::Integrity, what.to_string())
             .safe("nothing was changed")
             .next(format!(
-                "sovm inventory verify {} says what else is wrong; restore that from a backup",
-                errors::at(&self.shown)
+                "sovm inventory verify{} says what else is wrong; restore that from a backup",
+                self.shown.option()
             ))
     }
-}
-
-/// The directory a command names.
-fn checked(directory: Option<&str>) -> Result<&str, ApiError> {
-    let Some(directory) = directory else {
-        return Err(ApiError::new(
-            ErrorKind::Refused,
-            "this command works on a catalogue in a plain directory so far; one in the node's own encrypted store comes later",
-        )
-        .safe("nothing was changed")
-        .next("name the directory with --store DIR"));
-    };
-    if directory.contains("://") {
-        return Err(ApiError::new(
-            ErrorKind::Refused,
-            format!("{directory} is an address, and a catalogue is read from a plain directory so far"),
-        )
-        .safe("nothing was changed")
-        .next("copy the catalogue into a directory and name that with --store DIR"));
-    }
-    Ok(directory)
 }
 
 /// What a version records of its writer.

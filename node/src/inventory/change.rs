@@ -18,7 +18,7 @@ use sovm_inventory::{
     writer::{Base, Clock, CommitError, Committed, Outcome, Planned, SystemClock},
 };
 
-use super::{Author, Catalogue, errors, manifests::Gathered};
+use super::{Address, Author, Catalogue, errors, manifests::Gathered};
 use crate::{
     api::{EditionChangeInfo, InventoryChangeReport, ProductChangeInfo, RefusedEdition},
     error::{ApiError, ErrorKind},
@@ -294,7 +294,7 @@ impl Catalogue {
                 Ok(Outcome::Committed(committed)) => reported(word, &self.shown, &committed),
                 Ok(Outcome::Unchanged(_)) => InventoryChangeReport {
                     operation: word.to_owned(),
-                    store: self.shown.clone(),
+                    store: self.shown.to_string(),
                     ..InventoryChangeReport::default()
                 },
             };
@@ -354,11 +354,11 @@ impl Catalogue {
 }
 
 /// What a version that was written is reported as.
-pub(super) fn reported(operation: &str, store: &str, committed: &Committed) -> InventoryChangeReport {
+pub(super) fn reported(operation: &str, store: &Address, committed: &Committed) -> InventoryChangeReport {
     let root = committed.head.root();
     InventoryChangeReport {
         operation: operation.to_owned(),
-        store: store.to_owned(),
+        store: store.to_string(),
         seq: Some(root.seq.get()),
         kind: Some(root.event.kind.to_string()),
         created_at: Some(root.created_at.to_string()),

@@ -8,6 +8,7 @@ use sovm_inventory::{
     writer::{RebuildRefusal, WriteError},
 };
 
+use super::Address;
 use crate::{
     engine::chain,
     error::{ApiError, ErrorKind},
@@ -18,54 +19,44 @@ const NOTHING_WRITTEN: &str = "no version was written; the catalogue is as it wa
 /// What is true of every reading.
 const NOTHING_CHANGED: &str = "nothing was changed: this only reads";
 
-/// The end of a command line that names the same catalogue.
-pub(super) fn at(store: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+~".contains(c);
-    if !store.is_empty() && store.chars().all(plain) {
-        format!("--store {store}")
-    } else {
-        format!("--store '{}'", store.replace('\'', "'\\''"))
-    }
-}
-
 /// A refusal of a transition.
-pub(super) fn refused(refusal: &Refusal, store: &str) -> ApiError {
+pub(super) fn refused(refusal: &Refusal, store: &Address) -> ApiError {
     let kind = match refusal {
         Refusal::UnknownProduct { .. } | Refusal::WrongState { found: None, .. } => ErrorKind::NotFound,
         _ => ErrorKind::Refused,
     };
     ApiError::new(kind, refusal.to_string())
         .safe(NOTHING_WRITTEN)
-        .next(after(refusal, &at(store)))
+        .next(after(refusal, &store.option()))
 }
 
 /// The command that leads on from a refusal.
 fn after(refusal: &Refusal, at: &str) -> String {
     match refusal {
-        Refusal::UnknownProduct { .. } => format!("sovm inventory show {at} lists the products"),
+        Refusal::UnknownProduct { .. } => format!("sovm inventory show{at} lists the products"),
         Refusal::WrongState { edition, .. } | Refusal::AlreadyRecorded { edition, .. } => {
             format!(
-                "sovm inventory show {} {at} lists its editions and their states",
+                "sovm inventory show {}{at} lists its editions and their states",
                 edition.product_id
             )
         }
         Refusal::LiveChanged { product_id, .. } | Refusal::NoRollbackTarget { product_id, .. } => {
-            format!("sovm inventory show {product_id} {at} lists its editions and their states")
+            format!("sovm inventory show {product_id}{at} lists its editions and their states")
         }
         Refusal::LiveNotNamed { live, .. } => match live.last() {
             Some(live) => format!("the same command with --if-live {live}, or another live edition"),
-            None => format!("sovm inventory log {at} shows when it was taken back"),
+            None => format!("sovm inventory log{at} shows when it was taken back"),
         },
         Refusal::NotFastForward { edition, .. } | Refusal::BuiltOnWithdrawn { edition, .. } => format!(
-            "sovm inventory cancel {} {} {at}, then build it again from the live edition",
+            "sovm inventory cancel {} {}{at}, then build it again from the live edition",
             edition.product_id, edition.edition_id
         ),
         Refusal::NotDue { edition, .. } => format!(
-            "sovm inventory release {} {} {at} releases it whatever its time",
+            "sovm inventory release {} {}{at} releases it whatever its time",
             edition.product_id, edition.edition_id
         ),
         Refusal::Competing { edition, .. } => format!(
-            "sovm inventory supersede-pending {} --by {} {at}, naming the edition that is meant",
+            "sovm inventory supersede-pending {} --by {}{at}, naming the edition that is meant",
             edition.product_id, edition.edition_id
         ),
         Refusal::InsideWindow { until, .. } => {
@@ -73,36 +64,36 @@ fn after(refusal: &Refusal, at: &str) -> String {
         }
         Refusal::FileUnverified { .. } => "bring the edition's files back from a backup, then run it again".to_owned(),
         Refusal::CopiesDisagree { edition, other, .. } => format!(
-            "sovm inventory release {} {} {} EDITION {at} releases both in one version",
+            "sovm inventory release {} {} {} EDITION{at} releases both in one version",
             edition.product_id, edition.edition_id, other.product_id
         ),
         Refusal::StructureNotLive { edition, home, .. } => format!(
-            "sovm inventory release {home} EDITION {} {} {at} releases both in one version",
+            "sovm inventory release {home} EDITION {} {}{at} releases both in one version",
             edition.product_id, edition.edition_id
         ),
-        Refusal::CorrectNotOlder { .. } => format!("sovm inventory log {at} lists the versions"),
+        Refusal::CorrectNotOlder { .. } => format!("sovm inventory log{at} lists the versions"),
         Refusal::CorrectResurrects { edition, .. } => format!(
-            "sovm inventory reinstate {} {} {at}",
+            "sovm inventory reinstate {} {}{at}",
             edition.product_id, edition.edition_id
         ),
         Refusal::CorrectReleases { edition, .. } => format!(
-            "sovm inventory release {} {} {at}",
+            "sovm inventory release {} {}{at}",
             edition.product_id, edition.edition_id
         ),
         Refusal::BaseAhead { .. } | Refusal::ClockAhead { .. } => {
             "compare this machine's clock with another one, then run it again".to_owned()
         }
         Refusal::RecordsMissing { edition } | Refusal::OtherManifest { edition, .. } => format!(
-            "bring the manifest of {edition} back from a backup; sovm inventory verify {at} says what else is wrong"
+            "bring the manifest of {edition} back from a backup; sovm inventory verify{at} says what else is wrong"
         ),
-        Refusal::NothingToDo { .. } => format!("sovm inventory show {at} shows how it stands"),
-        _ => format!("sovm inventory verify {at} says whether the catalogue itself is sound"),
+        Refusal::NothingToDo { .. } => format!("sovm inventory show{at} shows how it stands"),
+        _ => format!("sovm inventory verify{at} says whether the catalogue itself is sound"),
     }
 }
 
 /// A failure of the protocol of writing.
-pub(super) fn unwritten(error: &WriteError, store: &str) -> ApiError {
-    let at = at(store);
+pub(super) fn unwritten(error: &WriteError, store: &Address) -> ApiError {
+    let at = store.option();
     let kind = match error {
         WriteError::Rule(refusal) => return refused(refusal, store),
         WriteError::Read(error) => return unread(error, store).safe(NOTHING_WRITTEN),
@@ -110,7 +101,7 @@ pub(super) fn unwritten(error: &WriteError, store: &str) -> ApiError {
         WriteError::OutcomeUnknown { .. } => {
             return ApiError::new(ErrorKind::Storage, chain(error))
                 .safe("the version is there with all it needs, or not at all")
-                .next(format!("sovm inventory log --limit 1 {at} shows which"));
+                .next(format!("sovm inventory log --limit 1{at} shows which"));
         }
         WriteError::CatalogExists { .. } => ErrorKind::Exists,
         WriteError::NoCatalog => ErrorKind::NotFound,
@@ -119,38 +110,38 @@ pub(super) fn unwritten(error: &WriteError, store: &str) -> ApiError {
         _ => ErrorKind::Integrity,
     };
     let next = match error {
-        WriteError::CatalogExists { .. } => format!("sovm inventory show {at} shows what is in it"),
-        WriteError::NoCatalog => format!("sovm inventory init {at}, or name another directory"),
+        WriteError::CatalogExists { .. } => format!("sovm inventory show{at} shows what is in it"),
+        WriteError::NoCatalog => format!("sovm inventory init{at}, or name another directory"),
         WriteError::NotEmpty { .. } => "name a directory that is empty or isn't there yet".to_owned(),
         WriteError::Rebuild(RebuildRefusal::Unassured) => format!(
-            "if nothing was ever rolled back, withdrawn or embargoed here: sovm inventory rebuild --nothing-ever-withheld {at}"
+            "if nothing was ever rolled back, withdrawn or embargoed here: sovm inventory rebuild --nothing-ever-withheld{at}"
         ),
-        WriteError::Rebuild(RebuildRefusal::Readable(_)) => format!("sovm inventory show {at} reads it as it is"),
+        WriteError::Rebuild(RebuildRefusal::Readable(_)) => format!("sovm inventory show{at} reads it as it is"),
         WriteError::Rebuild(_) => "restore inventory/ from a backup".to_owned(),
         WriteError::Contended { .. } | WriteError::CurrentContended(_) => "run the same command again".to_owned(),
-        _ => format!("sovm inventory verify {at} says what is wrong; restore that from a backup"),
+        _ => format!("sovm inventory verify{at} says what is wrong; restore that from a backup"),
     };
     ApiError::new(kind, chain(error)).safe(NOTHING_WRITTEN).next(next)
 }
 
 /// A catalogue that cannot be read.
-pub(super) fn unread(error: &ReadError, store: &str) -> ApiError {
-    let at = at(store);
+pub(super) fn unread(error: &ReadError, store: &Address) -> ApiError {
+    let at = store.option();
     match error {
         ReadError::Fetch(error) => storage(error),
         ReadError::NoCatalog => ApiError::new(ErrorKind::NotFound, format!("{error}: {store}"))
             .safe(NOTHING_CHANGED)
-            .next(format!("sovm inventory init {at} makes one, or name another directory")),
+            .next(format!("sovm inventory init{at} makes one, or name another directory")),
         ReadError::NoVersion { .. } => ApiError::new(ErrorKind::NotFound, chain(error))
             .safe(NOTHING_CHANGED)
             .next(format!(
-                "sovm inventory init {at} completes a catalogue whose making was interrupted; else restore inventory/ from a \
+                "sovm inventory init{at} completes a catalogue whose making was interrupted; else restore inventory/ from a \
                  backup"
             )),
         error => ApiError::new(ErrorKind::Integrity, chain(error))
             .safe(NOTHING_CHANGED)
             .next(format!(
-                "sovm inventory verify {at} says what is wrong; restore that from a backup"
+                "sovm inventory verify{at} says what is wrong; restore that from a backup"
             )),
     }
 }
@@ -160,6 +151,20 @@ pub(super) fn undecoded(error: &DocError) -> ApiError {
     ApiError::new(ErrorKind::Integrity, error.to_string())
         .safe(NOTHING_WRITTEN)
         .next("restore that document from a backup")
+}
+
+/// A directory that can't be opened. For one that isn't there, the most likely reason is its name.
+pub(super) fn unopened(error: &StoreError, directory: &str) -> ApiError {
+    let error = storage(error);
+    if error.kind != ErrorKind::NotFound {
+        return error;
+    }
+    let at = Address::Directory(directory.to_owned()).option();
+    error
+        .safe("nothing was changed: nothing was there to read")
+        .next(format!(
+            "sovm inventory init{at} makes a catalogue there, or name another directory"
+        ))
 }
 
 /// A directory that fails.
@@ -190,6 +195,10 @@ mod tests {
 
     use super::*;
 
+    fn address() -> Address {
+        Address::parse(Some("/c")).unwrap()
+    }
+
     #[test]
     fn rules_are_found_in_messages() {
         assert_eq!(rules_in("version 3 is bad (INV-150): skipped (INV-260)"), [150, 260]);
@@ -197,19 +206,12 @@ mod tests {
         assert_eq!(rules_in("INV-: nothing, INV-99999999"), [0u16; 0]);
     }
 
-    #[test]
-    fn directories_are_quoted_for_a_shell() {
-        assert_eq!(at("/data/cat"), "--store /data/cat");
-        assert_eq!(at("my cat's"), "--store 'my cat'\\''s'");
-        assert_eq!(at(""), "--store ''");
-    }
-
     /// Each refusal says the rule, what is safe and what next; only what is not there is `not_found`.
     #[test]
     fn refusals_say_three_things() {
         let product_id = "weather".parse().unwrap();
         let edition = EditionKey::new("weather".parse().unwrap(), sovm_inventory::doc::EditionId::generate());
-        let unknown = refused(&Refusal::UnknownProduct { product_id }, "/c");
+        let unknown = refused(&Refusal::UnknownProduct { product_id }, &address());
         assert_eq!((unknown.kind, unknown.exit_code), (ErrorKind::NotFound, 1));
         assert!(unknown.message.contains("INV-204") && unknown.safe.is_some());
         assert_eq!(
@@ -222,7 +224,7 @@ mod tests {
                 edition: edition.clone(),
                 found: Some(sovm_inventory::doc::EntryStatus::Tombstone),
             },
-            "/c",
+            &address(),
         );
         assert_eq!(state.kind, ErrorKind::Refused);
         assert!(state.message.contains("INV-197"), "{}", state.message);
@@ -232,7 +234,7 @@ mod tests {
                 base: None,
                 edition,
             },
-            "/c",
+            &address(),
         );
         assert!(
             competing

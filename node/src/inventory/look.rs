@@ -35,7 +35,7 @@ impl Catalogue {
     pub(crate) async fn log(&self, limit: usize) -> Result<InventoryLogReport, ApiError> {
         let Refresh { head, findings, .. } = self.head().await?;
         let mut report = InventoryLogReport {
-            store: self.shown.clone(),
+            store: self.shown.to_string(),
             versions: Vec::new(),
             older: false,
             missing_from: None,
@@ -94,7 +94,7 @@ impl Catalogue {
             return Err(self.nothing_of(product_id, &root, look.live));
         }
         Ok(InventoryShowReport {
-            store: self.shown.clone(),
+            store: self.shown.to_string(),
             seq: root.seq.get(),
             newest: newest.get(),
             restore_epoch: root.restore_epoch.get(),
@@ -124,8 +124,8 @@ impl Catalogue {
             )
             .safe("nothing was changed")
             .next(format!(
-                "sovm inventory show {product_id} {} lists its other editions",
-                errors::at(&self.shown)
+                "sovm inventory show {product_id}{} lists its other editions",
+                self.shown.option()
             ));
         }
         let product_id = product_id.clone();

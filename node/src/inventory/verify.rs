@@ -28,7 +28,7 @@ impl Catalogue {
     pub(crate) async fn verify(&self) -> Result<InventoryVerifyReport, ApiError> {
         let mut findings = Findings::default();
         let mut report = InventoryVerifyReport {
-            store: self.shown.clone(),
+            store: self.shown.to_string(),
             ..InventoryVerifyReport::default()
         };
         let head = match find_head(&*self.store, None).await {

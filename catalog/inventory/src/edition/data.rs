@@ -19,6 +19,7 @@ use std::{
     sync::Arc,
 };
 
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parquet::{
@@ -63,6 +64,11 @@ pub trait DataFile: fmt::Debug + Send + Sync {
 
     /// How many rows it holds, without reading them.
     fn rows(&self) -> Result<u64, ParquetTableError>;
+
+    /// Its columns, where they are known without reading rows. Rows added later are written with the same ones.
+    fn schema(&self) -> Result<Option<SchemaRef>, ParquetTableError> {
+        Ok(None)
+    }
 
     /// Reads its rows, and says what they come to.
     fn table(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError>;
@@ -133,6 +139,10 @@ impl<B: RandomBytes> DataFile for PlainParquet<B> {
     fn rows(&self) -> Result<u64, ParquetTableError> {
         let rows = self.metadata()?.metadata().file_metadata().num_rows();
         u64::try_from(rows).map_err(|_| ParquetTableError::Unreadable(format!("it says it has {rows} rows")))
+    }
+
+    fn schema(&self) -> Result<Option<SchemaRef>, ParquetTableError> {
+        Ok(Some(self.metadata()?.schema().clone()))
     }
 
     fn table(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError> {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{EditionError, ProductEditions, TableList};
+use super::{EditionError, ProductEditions, TableList, build::read_list};
 use crate::{
     doc::{DocError, EditionId, Instant, Manifest, Stored, Unverified, layout},
     store::StorePath,
+    structure::Structures,
 };
 
 /// An edition a product has.
@@ -72,6 +73,13 @@ impl ProductEditions {
         let manifest = Stored::<Manifest, Unverified>::decode(found.bytes)?;
         manifest.check_path(&self.product_id, edition_id)?;
         Ok(manifest)
+    }
+
+    /// The structures an edition holds, as its structure messages say them.
+    pub async fn structures(&self, edition_id: &EditionId) -> Result<Structures, EditionError> {
+        let (list, _) = read_list(self, edition_id).await?;
+        let content = super::content::Content::load(self, edition_id, &list).await?;
+        Ok(content.structures)
     }
 
     /// Every edition's directory, and whether there is a manifest in it.

@@ -149,6 +149,16 @@ impl Publisher {
     /// Records a sealed edition that the publish check found nothing wrong with, then removes its journal (INV-34): live in one
     /// version, or embargoed while the embargo is on.
     pub async fn record(&self, edition: &Publishable, reason: &str) -> Result<Recorded, EditionError> {
+        self.record_for(edition, reason, None).await
+    }
+
+    /// The same; an edition with a release time is embargoed until then, whether the embargo is on or not.
+    pub async fn record_for(
+        &self,
+        edition: &Publishable,
+        reason: &str,
+        release_at: Option<Instant>,
+    ) -> Result<Recorded, EditionError> {
         let manifest = Arc::clone(edition.manifest());
         manifest.check_path(&self.place.product_id, &manifest.edition_id)?;
         let key = EditionKey::new(manifest.product_id.clone(), manifest.edition_id);
@@ -158,7 +168,7 @@ impl Publisher {
             .writer
             .commit(|base| {
                 status = base.version.status(&key);
-                self.plan(base, &manifest, &manifests, reason)
+                self.plan(base, &manifest, &manifests, release_at, reason)
             })
             .await?;
         self.writer.end_seal(&key.product_id, &key.edition_id).await?;
@@ -195,6 +205,7 @@ impl Publisher {
                 base,
                 &manifest,
                 &manifests,
+                None,
                 "recording an edition whose seal was interrupted",
             )
         });
@@ -222,6 +233,7 @@ impl Publisher {
         base: Base<'_>,
         manifest: &Arc<Stored<Manifest>>,
         manifests: &Manifests,
+        release_at: Option<Instant>,
         reason: &str,
     ) -> Result<Option<Planned>, Refusal> {
         let sealed = SealedEdition {
@@ -232,8 +244,7 @@ impl Publisher {
         if base.version.status(&sealed.edition()).is_some() {
             return Ok(None);
         }
-        let operation = if base.version.embargo() {
-            let release_at = None;
+        let operation = if base.version.embargo() || release_at.is_some() {
             Operation::Register { sealed, release_at }
         } else {
             Operation::Seal(sealed)

@@ -1,0 +1,48 @@
+//! Where products' data files lie.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sovm_inventory::{
+    doc::ProductId,
+    edition::{DataFiles, DirectoryData},
+};
+
+use crate::error::ApiError;
+
+/// Gives each product's data files: a catalogue's documents lie in its store, and what its tables consist of may lie elsewhere.
+pub(crate) trait DataPlace: fmt::Debug + Send + Sync {
+    /// The data files of a product, whether there are any or not.
+    fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError>;
+
+    /// The catalogue's directory where that holds the files under their own names; there garbage is collected file by file.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
+}
+
+/// The data files below a catalogue's directory.
+#[derive(Debug, Clone)]
+pub(crate) struct DirectoryPlace {
+    root: PathBuf,
+}
+
+impl DirectoryPlace {
+    /// The data files of the catalogue in this directory.
+    pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+}
+
+impl DataPlace for DirectoryPlace {
+    fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError> {
+        Ok(Arc::new(DirectoryData::new(&self.root, product)))
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.root)
+    }
+}
