@@ -13,6 +13,7 @@ mod footers;
 mod founding;
 mod group;
 mod inspect;
+mod inventory;
 mod layout;
 mod mls_rows;
 mod network;

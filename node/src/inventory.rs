@@ -9,7 +9,7 @@ mod address;
 mod catalogue;
 mod change;
 mod data;
-mod errors;
+pub(crate) mod errors;
 mod files;
 mod fingerprint;
 mod look;
@@ -20,8 +20,8 @@ mod verify;
 pub(crate) use self::{
     actor::Author,
     address::Address,
-    catalogue::Catalogue,
-    change::{Retire, Wish},
+    catalogue::{Catalogue, identity},
+    change::{Retire, Wish, reported},
     data::{DataPlace, DirectoryPlace},
     fingerprint::fingerprint,
     look::Look,

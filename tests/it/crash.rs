@@ -20,7 +20,7 @@ fn csv(from: u64) -> String {
 }
 
 /// Runs a command that is killed at `step`.
-fn killed(node: &Node, step: &str, args: &[&str]) {
+pub(crate) fn killed(node: &Node, step: &str, args: &[&str]) {
     let output = node.command(args).env("SOVM_CRASH_AT", step).output().unwrap();
     assert_eq!(
         output.status.signal(),

@@ -16,7 +16,14 @@ use sovm_recovery::{
     keystore::{CatalogueAge, Fallback, Incarnation, KeyFile, KeyStore, Unlock},
 };
 
-use super::{footers::FooterCache, mls_rows::RowKeys, network::Network, orphans::Keep, source::ScanCache};
+use super::{
+    footers::FooterCache,
+    inventory::{LiveCache, StoreLocks},
+    mls_rows::RowKeys,
+    network::Network,
+    orphans::Keep,
+    source::ScanCache,
+};
 use crate::{
     cli::OpenOptions,
     config::{self, Config, Home, Limits},
@@ -43,6 +50,9 @@ pub(super) struct Core {
     row_keys: Mutex<RowKeys>,
     pub(super) scans: ScanCache,
     pub(super) footers: FooterCache,
+    /// One lock for each catalogue's documents.
+    pub(super) stores: StoreLocks,
+    pub(super) live: LiveCache,
     /// Counts steps that changed what peers reconcile or what is to be fetched; the network tasks wait on it.
     changes: tokio::sync::watch::Sender<u64>,
     pub(super) net: OnceLock<Network>,
@@ -140,6 +150,8 @@ impl Core {
             row_keys: Mutex::new(row_keys),
             scans: ScanCache::default(),
             footers: FooterCache::default(),
+            stores: StoreLocks::default(),
+            live: LiveCache::default(),
             changes: tokio::sync::watch::Sender::new(0),
             net: OnceLock::new(),
             keep,

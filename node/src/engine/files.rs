@@ -148,7 +148,7 @@ impl Core {
         })
     }
 
-    fn sign_file(
+    pub(super) fn sign_file(
         &self,
         domain: &DomainId,
         storage_id: StorageId,
@@ -295,7 +295,7 @@ impl Core {
         }
     }
 
-    async fn open_file(&self, id: StorageId) -> Result<Blob, ApiError> {
+    pub(super) async fn open_file(&self, id: StorageId) -> Result<Blob, ApiError> {
         let short = id.fmt_short();
         let snapshot = self.read()?;
         let Some(view) = self.object_view(&snapshot, &id)? else {
@@ -324,7 +324,7 @@ impl Core {
     }
 
     /// Sets a bad object aside and says why nothing, or nothing more, came out of it (SOP-92).
-    fn file_fault(&self, id: &StorageId, error: OpenBlobError) -> ApiError {
+    pub(super) fn file_fault(&self, id: &StorageId, error: OpenBlobError) -> ApiError {
         let fault = fault_of(&error);
         if let Some(fault) = &fault {
             self.report_fault(id, fault);

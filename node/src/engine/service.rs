@@ -108,7 +108,7 @@ impl Core {
     /// `sql`.
     async fn sql(self: &Arc<Self>, request: SqlRequest, exchange: Exchange) -> Result<SqlReport, ApiError> {
         let begun = Instant::now();
-        let tables = Arc::new(QueryTables::of(self)?);
+        let tables = Arc::new(QueryTables::of(self).await?);
         let memory = request
             .memory
             .or(self.config.limits.query_memory)

@@ -1,7 +1,7 @@
 //! The tables of one query: a snapshot of the catalogue, keys, and the verified door to bytes.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -16,7 +16,7 @@ use sovm_object::{
     types::Column,
 };
 
-use super::core::Core;
+use super::{core::Core, inventory::EditionTables};
 use crate::{
     api,
     error::{ApiError, ErrorKind},
@@ -27,12 +27,15 @@ use crate::{
 pub(super) struct QueryTables {
     core: Arc<Core>,
     tables: Vec<TableView>,
+    /// Tables of editions that are live; a table of the same name comes first.
+    editions: Arc<EditionTables>,
 }
 
 impl QueryTables {
     /// Takes the snapshot.
-    pub(super) fn of(core: &Arc<Core>) -> Result<Self, ApiError> {
+    pub(super) async fn of(core: &Arc<Core>) -> Result<Self, ApiError> {
         Ok(Self {
+            editions: core.edition_tables().await?,
             core: core.clone(),
             tables: core.read()?.tables()?,
         })
@@ -50,15 +53,25 @@ fn sql_name(view: &TableView) -> (String, String) {
     (schema, name)
 }
 
+#[async_trait]
 impl Tables for QueryTables {
     fn names(&self) -> Result<Vec<(String, String)>, ApiError> {
-        Ok(self.tables.iter().map(sql_name).collect())
+        let names: BTreeSet<_> = self
+            .tables
+            .iter()
+            .map(sql_name)
+            .chain(self.editions.keys().cloned())
+            .collect();
+        Ok(names.into_iter().collect())
     }
 
-    fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableSource>>, ApiError> {
+    async fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableSource>>, ApiError> {
         let wanted = (schema.to_owned(), name.to_owned());
         let Some(view) = self.tables.iter().find(|view| sql_name(view) == wanted) else {
-            return Ok(None);
+            return match self.editions.get(&wanted) {
+                Some(table) => self.core.edition_source(table).await.map(Some),
+                None => Ok(None),
+            };
         };
         let columns = view.columns.schema.columns().map_err(ApiError::bug)?;
         let partition = partition_columns(view);

@@ -136,6 +136,19 @@ impl World {
         rows.0.lock().unwrap().clone()
     }
 
+    /// The one number a query answers with.
+    pub(super) async fn number(&self, query: &str) -> i64 {
+        let rows = Arc::new(Numbers::default());
+        let exchange = Exchange {
+            rows: rows.clone(),
+            ..Exchange::silent()
+        };
+        self.sql(query, false, exchange).await;
+        let numbers = rows.0.lock().unwrap();
+        assert_eq!(numbers.len(), 1, "{query}");
+        numbers[0]
+    }
+
     /// What a query of all numbers reads.
     pub(super) async fn counted(&self) -> ScanCounts {
         let report = self.sql("select sum(n) from t", true, Exchange::silent()).await;

@@ -189,7 +189,7 @@ impl Catalogue {
 }
 
 /// What a version records of its writer.
-fn identity(author: Author) -> Result<Identity, ApiError> {
+pub(crate) fn identity(author: Author) -> Result<Identity, ApiError> {
     let text = |text: &str| text.parse::<CleanText>().map_err(ApiError::bug);
     Ok(Identity {
         actor: author.actor,

@@ -354,7 +354,7 @@ impl Catalogue {
 }
 
 /// What a version that was written is reported as.
-pub(super) fn reported(operation: &str, store: &Address, committed: &Committed) -> InventoryChangeReport {
+pub(crate) fn reported(operation: &str, store: &Address, committed: &Committed) -> InventoryChangeReport {
     let root = committed.head.root();
     InventoryChangeReport {
         operation: operation.to_owned(),

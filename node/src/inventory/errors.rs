@@ -2,6 +2,7 @@
 
 use sovm_inventory::{
     doc::DocError,
+    export::ExportError,
     reader::ReadError,
     store::StoreError,
     transition::Refusal,
@@ -20,7 +21,7 @@ const NOTHING_WRITTEN: &str = "no version was written; the catalogue is as it wa
 const NOTHING_CHANGED: &str = "nothing was changed: this only reads";
 
 /// A refusal of a transition.
-pub(super) fn refused(refusal: &Refusal, store: &Address) -> ApiError {
+pub(crate) fn refused(refusal: &Refusal, store: &Address) -> ApiError {
     let kind = match refusal {
         Refusal::UnknownProduct { .. } | Refusal::WrongState { found: None, .. } => ErrorKind::NotFound,
         _ => ErrorKind::Refused,
@@ -92,7 +93,7 @@ fn after(refusal: &Refusal, at: &str) -> String {
 }
 
 /// A failure of the protocol of writing.
-pub(super) fn unwritten(error: &WriteError, store: &Address) -> ApiError {
+pub(crate) fn unwritten(error: &WriteError, store: &Address) -> ApiError {
     let at = store.option();
     let kind = match error {
         WriteError::Rule(refusal) => return refused(refusal, store),
@@ -125,7 +126,7 @@ pub(super) fn unwritten(error: &WriteError, store: &Address) -> ApiError {
 }
 
 /// A catalogue that cannot be read.
-pub(super) fn unread(error: &ReadError, store: &Address) -> ApiError {
+pub(crate) fn unread(error: &ReadError, store: &Address) -> ApiError {
     let at = store.option();
     match error {
         ReadError::Fetch(error) => storage(error),
@@ -147,14 +148,14 @@ pub(super) fn unread(error: &ReadError, store: &Address) -> ApiError {
 }
 
 /// A document that does not decode or verify.
-pub(super) fn undecoded(error: &DocError) -> ApiError {
+pub(crate) fn undecoded(error: &DocError) -> ApiError {
     ApiError::new(ErrorKind::Integrity, error.to_string())
         .safe(NOTHING_WRITTEN)
         .next("restore that document from a backup")
 }
 
 /// A directory that can't be opened. For one that isn't there, the most likely reason is its name.
-pub(super) fn unopened(error: &StoreError, directory: &str) -> ApiError {
+pub(crate) fn unopened(error: &StoreError, directory: &str) -> ApiError {
     let error = storage(error);
     if error.kind != ErrorKind::NotFound {
         return error;
@@ -168,7 +169,7 @@ pub(super) fn unopened(error: &StoreError, directory: &str) -> ApiError {
 }
 
 /// A directory that fails.
-pub(super) fn storage(error: &StoreError) -> ApiError {
+pub(crate) fn storage(error: &StoreError) -> ApiError {
     match error {
         StoreError::Io { action, path, source } => ApiError::io(format!("{action} {path}"), source),
         error => ApiError::new(ErrorKind::Storage, chain(error)).safe("a version is written whole or not at all"),
@@ -176,7 +177,7 @@ pub(super) fn storage(error: &StoreError) -> ApiError {
 }
 
 /// INV rules that a message cites, in their order.
-pub(super) fn rules_in(message: &str) -> Vec<u16> {
+pub(crate) fn rules_in(message: &str) -> Vec<u16> {
     let cited = message.split("INV-").skip(1).filter_map(|rest| {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         rest[..digits].parse().ok()
@@ -187,6 +188,13 @@ pub(super) fn rules_in(message: &str) -> Vec<u16> {
         }
         rules
     })
+}
+
+/// A live-only chain that could not be brought up to its catalogue.
+pub(crate) fn unspread(error: &ExportError) -> ApiError {
+    ApiError::new(ErrorKind::Integrity, chain(error))
+        .safe("the version stands; readers go on with the one before")
+        .next("sovm inventory verify says what is wrong; then sovm inventory announce")
 }
 
 #[cfg(test)]

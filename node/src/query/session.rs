@@ -214,7 +214,7 @@ impl SchemaProvider for Schema {
     }
 
     async fn table(&self, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-        let Some(source) = self.tables.table(&self.name, name).map_err(external)? else {
+        let Some(source) = self.tables.table(&self.name, name).await.map_err(external)? else {
             return Ok(None);
         };
         let shown = if self.name == DEFAULT_SCHEMA {

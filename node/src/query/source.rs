@@ -21,12 +21,13 @@ use crate::{
 };
 
 /// The tables of a node at one snapshot: every lookup of one query sees the same set of objects.
+#[async_trait]
 pub trait Tables: Send + Sync {
     /// Schema and name of every table that can be read.
     fn names(&self) -> Result<Vec<(String, String)>, ApiError>;
 
     /// One table, by schema and name.
-    fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableSource>>, ApiError>;
+    async fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableSource>>, ApiError>;
 }
 
 /// One table at one snapshot.

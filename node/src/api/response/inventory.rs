@@ -321,3 +321,80 @@ impl EditionFingerprintReport {
         })
     }
 }
+
+/// `inventory list`
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CatalogueListReport {
+    /// Every catalogue this node writes, follows, or was told of.
+    pub catalogues: Vec<CatalogueInfo>,
+}
+
+impl CatalogueListReport {
+    /// What does not go on by itself.
+    pub(crate) fn attention(&self) -> Vec<String> {
+        let alarms = self.catalogues.iter().filter_map(|catalogue| {
+            let alarm = catalogue.alarm.as_ref()?;
+            Some(format!(
+                "catalogue {}: {alarm}; what was held before is still shown",
+                catalogue.catalog_id
+            ))
+        });
+        alarms.collect()
+    }
+}
+
+/// One catalogue of a node.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct CatalogueInfo {
+    /// Its id.
+    pub catalog_id: String,
+    /// Whether it shows only what the public may see.
+    pub live_only: bool,
+    /// The site that writes its next version.
+    pub authority: Option<String>,
+    /// Whether that is this node.
+    pub written_here: bool,
+    /// The newest version that is here whole.
+    pub version: Option<u64>,
+    /// The domain whose members read everything.
+    pub release_domain: Option<String>,
+    /// The domain whose members read what is live.
+    pub public_domain: Option<String>,
+    /// A version that is announced and not all here yet, and what it lacks.
+    pub releasing: Option<String>,
+    /// Two versions that claim one number.
+    pub alarm: Option<String>,
+}
+
+/// `inventory audience`
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct AudienceReport {
+    /// The catalogue.
+    pub catalog_id: String,
+    /// Every site that holds keys of embargoed editions.
+    pub embargoed: Vec<ReaderInfo>,
+    /// Every site that is given the keys of an edition at its release.
+    pub live: Vec<ReaderInfo>,
+}
+
+/// A site that can read.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ReaderInfo {
+    /// Its id.
+    pub site: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// Whether it is the node that answers.
+    pub this_node: bool,
+}
+
+/// `inventory prefetch`
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct PrefetchReport {
+    /// The catalogue.
+    pub catalog_id: String,
+    /// Data files listed now.
+    pub objects: u64,
+    /// Lists they are in.
+    pub lists: u64,
+}

@@ -241,12 +241,13 @@ impl Node {
     }
 }
 
+#[async_trait]
 impl Tables for Node {
     fn names(&self) -> Result<Vec<(String, String)>, ApiError> {
         Ok(self.0.keys().cloned().collect())
     }
 
-    fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableSource>>, ApiError> {
+    async fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableSource>>, ApiError> {
         Ok(self
             .0
             .get(&(schema.to_owned(), name.to_owned()))

@@ -1,0 +1,400 @@
+//! Telling a domain of a catalogue's versions (DESIGN §10).
+//!
+//! ```text
+//! the writer commits a version ──▶ here, in the node's own store: it is what it is from now on
+//! documents that came with it ──▶ one bundle, a plain file of the domain ┐
+//! keys of data files that became live ──▶ statements and grants ─────────┼─ one transaction
+//! InventoryVersion, signed by the authority ─────────────────────────────┘
+//! ```
+//!
+//! Everything that leads up to the announcement can be repeated, and what was announced is never announced again: a node that died
+//! anywhere in between goes on with the first version its domain has no statement of. Members get these entries in any order;
+//! a reader takes a version over only when all of it is there ([`super::follow`]).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use sovm_catalog::{Read as _, Txn};
+use sovm_inventory::{
+    authority::Authority,
+    doc::{EditionId, FileRoot, Leaf, Manifest, ProductId, Root, RootRef, Seq, Sha256, Stored, layout},
+    export::{ExportError, FileTransfer, LiveExport, Transferred, export_live},
+    reader::find_head,
+    store::{Creation, InventoryStore as _, StorePath},
+    verify::EditionFile,
+    writer::Identity,
+};
+use sovm_mesh::net::{steps::reached, store::Holding};
+use sovm_object::{
+    blob,
+    bundle::Bundle,
+    entry::VerifiedEntry,
+    id::{DomainId, KeyRef, StorageId},
+    record::InventoryVersion,
+    secret::Dek,
+};
+
+use super::{
+    super::{
+        core::Core,
+        publish::{Publication, Ready},
+    },
+    chains::{Chain, Public, new_store},
+    data::{EditionObject, pointed_at, pointer_path},
+    store::NodeStore,
+};
+use crate::{
+    error::{ApiError, ErrorKind},
+    inventory::errors,
+};
+
+impl Core {
+    /// Brings everything that follows from a catalogue's versions up to the newest one: what the release domain is told, the
+    /// live-only chain, what the public domain is told.
+    pub(super) async fn spread(self: &Arc<Self>, chain: &Chain, identity: Identity) -> Result<(), ApiError> {
+        let Some(founding) = &chain.founding else { return Ok(()) };
+        if !chain.is_ours(self) {
+            return Ok(());
+        }
+        reached("inventory.spread");
+        self.announce(chain, founding.release_domain).await?;
+        reached("inventory.told");
+        let Some(public) = founding.public else { return Ok(()) };
+        let live = self.export_live_chain(chain, &public, identity).await?;
+        reached("inventory.exported");
+        self.announce(&live, public.domain).await
+    }
+
+    /// Writes the versions of the live-only chain that are missing.
+    async fn export_live_chain(
+        self: &Arc<Self>,
+        chain: &Chain,
+        public: &Public,
+        identity: Identity,
+    ) -> Result<Chain, ApiError> {
+        let documents = match self.documents_of(&public.catalog)? {
+            Some(documents) => documents,
+            None => new_store(sovm_catalog::DocumentRole::Live, &public.catalog),
+        };
+        let from = self.node_store(chain.documents);
+        let to = Arc::new(self.node_store(documents));
+        let transfer = NodeTransfer {
+            from: from.clone(),
+            to: to.clone(),
+        };
+        let head = find_head(&from, None)
+            .await
+            .map_err(|error| errors::unread(&error, &NodeStore::SHOWN))?
+            .head;
+        let export = LiveExport {
+            catalog_id: public.catalog,
+            identity,
+            // The section of this program names products that nobody knows of yet.
+            sections: BTreeSet::new(),
+            authority: chain.founding.as_ref().map(|founding| founding.authority),
+            handed_to: Authority::handed_to(&head.root().extensions).map_err(ApiError::bug)?,
+        };
+        export_live(&from, to, &transfer, &export)
+            .await
+            .map_err(|error| errors::unspread(&error))?;
+        self.chain(documents)
+            .await?
+            .ok_or_else(|| ApiError::bug("a live-only chain that is not there"))
+    }
+
+    /// Tells a domain of every version of a chain that it has no statement of.
+    async fn announce(self: &Arc<Self>, chain: &Chain, domain: DomainId) -> Result<(), ApiError> {
+        let store = self.node_store(chain.documents);
+        let head = find_head(&store, None)
+            .await
+            .map_err(|error| errors::unread(&error, &NodeStore::SHOWN))?
+            .head;
+        let told: BTreeSet<[u8; 32]> = self
+            .read()?
+            .inventory_versions(&domain, chain.catalog.as_bytes(), (0, 0))?
+            .into_iter()
+            .filter(|(_, said, state)| state.is_accepted() && said.authority == self.me)
+            .map(|(_, said, _)| said.root_sha256)
+            .collect();
+        // From the newest back to one that was told: normally one step.
+        let mut untold = Vec::new();
+        let mut at = Some((head.root().seq, head.root().sha256()));
+        while let Some((seq, sha256)) = at.filter(|(_, sha256)| !told.contains(sha256.as_bytes())) {
+            let root = store.root(seq, sha256).await?;
+            at = root
+                .history
+                .as_ref()
+                .and_then(|history| history.previous_root_sha256)
+                .zip(seq.previous())
+                .map(|(sha256, seq)| (seq, sha256));
+            untold.push(root);
+        }
+        for root in untold.into_iter().rev() {
+            self.announce_version(chain, domain, &store, &root).await?;
+        }
+        Ok(())
+    }
+
+    async fn announce_version(
+        self: &Arc<Self>,
+        chain: &Chain,
+        domain: DomainId,
+        store: &NodeStore,
+        root: &Stored<Root>,
+    ) -> Result<(), ApiError> {
+        let new = store.new_in(root).await?;
+        let mut objects = vec![self.make_bundle(&domain, &new.bundle).await?];
+        let bundle = objects[0].id();
+        let outcome = async {
+            for object in &new.data {
+                if !self.is_granted(&domain, object)? {
+                    objects.push(self.grant_again(&domain, object).await?);
+                }
+            }
+            let statement = self.state_version(chain, domain, root, bundle)?;
+            let nothing_else = |_: &mut Txn| Ok(());
+            let publication = Publication {
+                domain,
+                first: vec![statement],
+                objects: objects.iter().collect(),
+                also: &nothing_else,
+            };
+            self.publish_objects(&publication).await
+        }
+        .await;
+        if let Err(error) = outcome {
+            // The data files are in use whatever becomes of this announcement.
+            self.let_go(objects.first()).await;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn state_version(
+        &self,
+        chain: &Chain,
+        domain: DomainId,
+        root: &Stored<Root>,
+        bundle: StorageId,
+    ) -> Result<VerifiedEntry, ApiError> {
+        let ops_seen = self.heads(Some(domain))?;
+        let stamp = self.stamp()?;
+        let previous = root.history.as_ref().and_then(|history| history.previous_root_sha256);
+        Ok(self
+            .sign(InventoryVersion {
+                mesh_id: self.mesh(),
+                domain_id: domain,
+                catalog_id: *chain.catalog.as_bytes(),
+                restore_epoch: root.restore_epoch.get(),
+                version: root.seq.get(),
+                root_sha256: *root.sha256().as_bytes(),
+                previous: previous.map(|previous| *previous.as_bytes()),
+                bundle,
+                authority: self.me,
+                seq: stamp.seq,
+                ops_seen,
+                hlc: stamp.hlc,
+            })
+            .into())
+    }
+
+    /// Seals documents into a plain file of the domain. Nobody sees it yet.
+    async fn make_bundle(self: &Arc<Self>, domain: &DomainId, bundle: &Bundle) -> Result<Ready, ApiError> {
+        let sealed = blob::seal(&bundle.encode(), Dek::generate(), KeyRef::generate()).map_err(ApiError::bug)?;
+        let id = sealed.storage_id;
+        let durable = self.make_unnamed(sealed.bytes.into(), id).await?;
+        let ready = self
+            .sign_file(domain, id, sealed.exact_byte_size, sealed.key_ref, &sealed.dek)
+            .and_then(|manifest| Ready::new(durable, sealed.dek, manifest));
+        if ready.is_err() {
+            self.abandon(&[id]).await;
+        }
+        ready
+    }
+
+    /// Whether the domain's members can open an object already.
+    fn is_granted(&self, domain: &DomainId, object: &StorageId) -> Result<bool, ApiError> {
+        let records = self.read()?.access_records(object)?;
+        Ok(records.iter().any(|record| record.domain_id == *domain))
+    }
+
+    /// States an object that is here already for another domain, so that its key can be granted there.
+    async fn grant_again(&self, domain: &DomainId, object: &StorageId) -> Result<Ready, ApiError> {
+        let missing = |what: &str| {
+            ApiError::new(
+                ErrorKind::Incomplete,
+                format!("data file {} of a live edition {what}", object.fmt_short()),
+            )
+            .safe("the version stands; readers go on with the one before until they have all of it")
+            .next("sovm sync brings what is missing; then sovm inventory announce")
+        };
+        let Holding::Durable(durable) = self.blobs.holding(*object).await? else {
+            return Err(missing("is not on this node"));
+        };
+        let snapshot = self.read()?;
+        let view = self.object_view(&snapshot, object)?;
+        let Some((_, manifest)) = view.as_ref().and_then(|view| view.manifests.first()) else {
+            return Err(missing("has no manifest here"));
+        };
+        let dek = self.find_dek(object)?;
+        let manifest = self.sign_edition_object(domain, &EditionObject::from(manifest.as_ref()))?;
+        Ready::new(durable, dek, manifest)
+    }
+}
+
+/// What a version brings.
+struct NewIn {
+    bundle: Bundle,
+    /// The objects of the editions that it brings.
+    data: BTreeSet<StorageId>,
+}
+
+impl NodeStore {
+    async fn bytes(&self, path: &str) -> Result<Option<Bytes>, ApiError> {
+        let path = StorePath::parse(path).map_err(ApiError::bug)?;
+        let found = self.get(&path).await.map_err(|error| errors::storage(&error))?;
+        Ok(found.map(|found| found.bytes))
+    }
+
+    async fn needed(&self, path: &str) -> Result<Bytes, ApiError> {
+        self.bytes(path).await?.ok_or_else(|| {
+            ApiError::new(ErrorKind::Integrity, format!("{path} is missing in {}", Self::SHOWN))
+                .safe("nothing was changed")
+                .next("sovm inventory verify")
+        })
+    }
+
+    /// A root, by the hash that another document names.
+    pub(super) async fn root(&self, seq: Seq, sha256: Sha256) -> Result<Stored<Root>, ApiError> {
+        let bytes = self.needed(&layout::root(seq)).await?;
+        Stored::verify(bytes, sha256).map_err(|error| errors::undecoded(&error))
+    }
+
+    async fn leaf(&self, sha256: Sha256) -> Result<Stored<Leaf>, ApiError> {
+        let bytes = self.needed(&layout::leaf(&sha256)).await?;
+        Stored::verify(bytes, sha256).map_err(|error| errors::undecoded(&error))
+    }
+
+    /// The documents that came with a version, and the objects of its new editions.
+    async fn new_in(&self, root: &Stored<Root>) -> Result<NewIn, ApiError> {
+        let mut bundle = Bundle::default();
+        let mut data = BTreeSet::new();
+        bundle.insert(layout::root(root.seq), root.bytes().clone());
+        let previous = root.history.as_ref().and_then(|history| history.previous_root_sha256);
+        let before = match previous.zip(root.seq.previous()) {
+            Some((sha256, seq)) => self.root(seq, sha256).await?.products.clone(),
+            None => {
+                bundle.insert(layout::CATALOG, self.needed(layout::CATALOG).await?);
+                Default::default()
+            }
+        };
+        for (product, leaf) in &root.products {
+            let old = before.get(product).map(|leaf| leaf.leaf_sha256);
+            if old == Some(leaf.leaf_sha256) {
+                continue;
+            }
+            let known: HashMap<EditionId, Sha256> = match old {
+                Some(old) => {
+                    let leaf = self.leaf(old).await?;
+                    leaf.editions
+                        .iter()
+                        .map(|entry| (entry.edition_id, entry.manifest_sha256))
+                        .collect()
+                }
+                None => HashMap::new(),
+            };
+            let leaf = self.leaf(leaf.leaf_sha256).await?;
+            bundle.insert(layout::leaf(&leaf.sha256()), leaf.bytes().clone());
+            for entry in leaf
+                .editions
+                .iter()
+                .filter(|entry| !known.contains_key(&entry.edition_id))
+            {
+                self.edition(
+                    product,
+                    &entry.edition_id,
+                    entry.manifest_sha256,
+                    &mut bundle,
+                    &mut data,
+                )
+                .await?;
+            }
+        }
+        Ok(NewIn { bundle, data })
+    }
+
+    /// An edition's documents and objects. One that was expunged since has none.
+    async fn edition(
+        &self,
+        product: &ProductId,
+        edition: &EditionId,
+        manifest_sha256: Sha256,
+        bundle: &mut Bundle,
+        data: &mut BTreeSet<StorageId>,
+    ) -> Result<(), ApiError> {
+        let Some(bytes) = self.bytes(&layout::manifest(product, edition)).await? else {
+            return Ok(());
+        };
+        let manifest = Stored::<Manifest>::verify(bytes, manifest_sha256).map_err(|error| errors::undecoded(&error))?;
+        for file in &manifest.files {
+            match file.root {
+                FileRoot::Data => {
+                    let path = pointer_path(product, &file.path);
+                    let pointer = self.needed(&path).await?;
+                    data.extend(pointed_at(&pointer));
+                    bundle.insert(path, pointer);
+                }
+                FileRoot::Edition => {
+                    let path = format!("{}/{}", layout::edition(product, edition), file.path);
+                    bundle.insert(path.clone(), self.needed(&path).await?);
+                }
+            }
+        }
+        bundle.insert(layout::manifest(product, edition), manifest.bytes().clone());
+        Ok(())
+    }
+}
+
+/// Copies documents between two chains of this node. Data files are objects, which both name.
+struct NodeTransfer {
+    from: NodeStore,
+    to: Arc<NodeStore>,
+}
+
+#[async_trait::async_trait]
+impl FileTransfer for NodeTransfer {
+    async fn transfer(&self, file: &EditionFile<'_>) -> Result<Transferred, ExportError> {
+        if file.entry.root == FileRoot::Data {
+            return self.transfer_pointer(file).await;
+        }
+        sovm_inventory::export::StoreTransfer::new(&self.from, &*self.to)
+            .transfer(file)
+            .await
+    }
+}
+
+impl NodeTransfer {
+    /// The manifest's digests are the object's; what is copied is the line that names it.
+    async fn transfer_pointer(&self, file: &EditionFile<'_>) -> Result<Transferred, ExportError> {
+        let path = StorePath::parse(&file.path())?;
+        let Some(found) = self.from.get(&path).await? else {
+            return Ok(Transferred::Missing);
+        };
+        Ok(match self.to.create(&path, found.bytes).await? {
+            Creation::Created => Transferred::Copied,
+            Creation::Exists => Transferred::Present,
+        })
+    }
+}
+
+/// A chain's version, as statements name it.
+pub(super) fn reference(version: &InventoryVersion) -> Option<RootRef> {
+    Some(RootRef {
+        restore_epoch: sovm_inventory::doc::Epoch::new(version.restore_epoch)?,
+        seq: Seq::new(version.version)?,
+        root_sha256: Sha256::from_bytes(version.root_sha256),
+    })
+}

@@ -1,0 +1,302 @@
+//! What commands do with a catalogue of this node: found one, open one, tell of what was changed, hand one over.
+
+use std::sync::Arc;
+
+use sovm_catalog::{DocumentRole, Read as _, Scope};
+use sovm_inventory::{
+    authority::Authority,
+    doc::{CatalogId, EventKind},
+    reader::find_head,
+    store::InventoryStore,
+    transition::Refusal,
+    writer::{CommitError, Identity, NewCatalog, Outcome, Planned, SystemClock, Writer},
+};
+use sovm_object::id::{DomainId, SiteId};
+
+use super::{
+    super::core::Core,
+    chains::{Chain, Founding, Public, new_store},
+    data::NodePlace,
+    follow::Progress,
+    store::NodeStore,
+};
+use crate::{
+    api::{
+        AudienceReport, CatalogueInfo, CatalogueListReport, InventoryChangeReport, InventoryInitReport, ProgressSink,
+        ReaderInfo,
+    },
+    error::{ApiError, ErrorKind},
+    inventory::{Address, Author, Catalogue, errors, identity, reported},
+};
+
+impl Core {
+    /// `inventory init` without `--store`: a catalogue that this node is the authority of.
+    pub(super) async fn found_catalogue(
+        self: &Arc<Self>,
+        author: Author,
+        embargo: bool,
+        release_domain: Option<&str>,
+        public_domain: Option<&str>,
+    ) -> Result<InventoryInitReport, ApiError> {
+        let release_domain = self.domain(release_domain)?;
+        let public_domain = public_domain.map(|name| self.domain(Some(name))).transpose()?;
+        let rows = self.read()?;
+        self.check_may_publish(&rows, &release_domain)?;
+        if let Some(public) = &public_domain {
+            self.check_may_publish(&rows, public)?;
+            if *public == release_domain {
+                return Err(ApiError::new(
+                    ErrorKind::Refused,
+                    "the public domain and the release domain are the same, so an embargo would hide nothing",
+                )
+                .safe("no catalogue was made")
+                .next("sovm domain create public, then name it with --public-domain public"));
+            }
+        }
+        let author = self.as_author(author)?;
+        let founding = Founding {
+            authority: self.as_authority(),
+            release_domain,
+            public: public_domain.map(|domain| Public {
+                domain,
+                catalog: CatalogId::generate(),
+            }),
+        };
+        let catalog_id = CatalogId::generate();
+        let store = self.node_store(new_store(DocumentRole::Full, &catalog_id));
+        let new = NewCatalog {
+            catalog_id,
+            embargo,
+            extensions: founding.extensions(),
+            reason: author.reason.clone(),
+        };
+        let actor = author.actor.to_string();
+        let identity = identity(author)?;
+        let store: Arc<dyn InventoryStore> = Arc::new(store);
+        let (_, committed) = Writer::create(store, identity.clone(), Arc::new(SystemClock), new)
+            .await
+            .map_err(|error| errors::unwritten(&error, &Address::Own))?;
+        let chain = self.chosen_chain(Some(&catalog_id)).await?;
+        self.spread(&chain, identity).await?;
+        let root = committed.head.root();
+        Ok(InventoryInitReport {
+            store: Address::Own.to_string(),
+            catalog_id: catalog_id.to_string(),
+            seq: root.seq.get(),
+            root_sha256: root.sha256().to_string(),
+            created_at: root.created_at.to_string(),
+            embargo: root.embargo,
+            actor,
+        })
+    }
+
+    /// INV-158: the actor of a version in this node's own store is the site that signs it, whatever a caller says.
+    pub(super) fn as_author(&self, author: Author) -> Result<Author, ApiError> {
+        let name = self
+            .read()?
+            .bindings()?
+            .get(&self.me)
+            .map(|binding| binding.body().display_name.clone());
+        let actor = match name {
+            Some(name) => format!("{name} {}", self.me),
+            None => self.me.to_string(),
+        };
+        Ok(Author {
+            actor: actor.parse().map_err(ApiError::bug)?,
+            ..author
+        })
+    }
+
+    /// A catalogue of this node as commands work on it, with every version taken over that is here.
+    pub(super) async fn open_catalogue(
+        self: &Arc<Self>,
+        named: Option<&CatalogId>,
+        progress: Arc<dyn ProgressSink>,
+    ) -> Result<(Catalogue, Chain), ApiError> {
+        self.follow_all().await?;
+        let chain = self.chosen_chain(named).await?;
+        let store = self.node_store(chain.documents);
+        let written_here = chain.founding.as_ref().filter(|_| chain.is_ours(self));
+        let place = NodePlace {
+            store: store.clone(),
+            domain: written_here.map(|founding| founding.release_domain),
+        };
+        let catalogue = Catalogue::over(Arc::new(store), Arc::new(place), Address::Own, progress);
+        Ok((catalogue, chain))
+    }
+
+    /// Refuses a change of a catalogue that another site writes.
+    pub(super) fn check_ours(&self, chain: &Chain) -> Result<(), ApiError> {
+        if chain.is_ours(self) && !chain.live_only {
+            return Ok(());
+        }
+        let writer = match &chain.authority {
+            Some(authority) => format!("site {authority} writes it"),
+            None => "it was made outside a node".to_owned(),
+        };
+        Err(ApiError::new(
+            ErrorKind::Refused,
+            format!("this node only reads catalogue {}: {writer}", chain.catalog),
+        )
+        .safe("no version was written; the catalogue is as it was")
+        .next("run the command there, or hand the catalogue over there: sovm inventory hand-over SITE"))
+    }
+
+    /// `inventory list`.
+    pub(super) async fn list_catalogues(self: &Arc<Self>) -> Result<CatalogueListReport, ApiError> {
+        let followed = self.follow_all().await?;
+        let mut catalogues = Vec::new();
+        for chain in self.chains().await? {
+            let progress = followed
+                .iter()
+                .find(|(catalog, _)| *catalog == chain.catalog)
+                .map(|(_, progress)| progress);
+            catalogues.push(self.catalogue_info(&chain, progress).await?);
+        }
+        // Announced, and nothing of it is here yet.
+        for (catalog, progress) in &followed {
+            if catalogues
+                .iter()
+                .all(|known: &CatalogueInfo| known.catalog_id != catalog.to_string())
+            {
+                catalogues.push(CatalogueInfo {
+                    catalog_id: catalog.to_string(),
+                    releasing: releasing(Some(progress)),
+                    alarm: progress.fork.as_ref().map(ToString::to_string),
+                    ..CatalogueInfo::default()
+                });
+            }
+        }
+        Ok(CatalogueListReport { catalogues })
+    }
+
+    async fn catalogue_info(
+        self: &Arc<Self>,
+        chain: &Chain,
+        progress: Option<&Progress>,
+    ) -> Result<CatalogueInfo, ApiError> {
+        let head = find_head(&self.node_store(chain.documents), None).await.ok();
+        let snapshot = self.read()?;
+        let names = snapshot.domains()?;
+        let name = |domain: &DomainId| {
+            let known = names.iter().find(|known| known.genesis.domain_id == *domain);
+            known.map_or_else(|| domain.to_string(), |known| known.genesis.name.clone())
+        };
+        Ok(CatalogueInfo {
+            catalog_id: chain.catalog.to_string(),
+            live_only: chain.live_only,
+            authority: chain.authority.map(|authority| authority.to_string()),
+            written_here: chain.is_ours(self),
+            version: head.map(|refresh| refresh.head.root().seq.get()),
+            release_domain: chain.founding.as_ref().map(|founding| name(&founding.release_domain)),
+            public_domain: chain
+                .founding
+                .as_ref()
+                .and_then(|founding| founding.public)
+                .map(|public| name(&public.domain)),
+            releasing: releasing(progress),
+            alarm: progress
+                .and_then(|progress| progress.fork.as_ref())
+                .map(ToString::to_string),
+        })
+    }
+
+    /// `inventory audience`: every site that can read an embargoed edition, and every site that reads what is live.
+    pub(super) async fn audience(self: &Arc<Self>, named: Option<&CatalogId>) -> Result<AudienceReport, ApiError> {
+        let chain = self.chosen_chain(named).await?;
+        let Some(founding) = &chain.founding else {
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!("catalogue {} does not say which domains read it", chain.catalog),
+            )
+            .safe("nothing was changed")
+            .next("ask on the node that is its authority: sovm inventory list"));
+        };
+        Ok(AudienceReport {
+            catalog_id: chain.catalog.to_string(),
+            embargoed: self.readers_of(&founding.release_domain)?,
+            live: match &founding.public {
+                Some(public) => self.readers_of(&public.domain)?,
+                None => Vec::new(),
+            },
+        })
+    }
+
+    fn readers_of(&self, domain: &DomainId) -> Result<Vec<ReaderInfo>, ApiError> {
+        let snapshot = self.read()?;
+        let bindings = snapshot.bindings()?;
+        let Some(roster) = snapshot.roster(Scope::Domain(*domain))? else {
+            return Ok(Vec::new());
+        };
+        let reader = |site: SiteId| ReaderInfo {
+            site: site.to_string(),
+            name: bindings.get(&site).map(|binding| binding.body().display_name.clone()),
+            this_node: site == self.me,
+        };
+        Ok(roster.readers().map(|(site, _)| reader(site)).collect())
+    }
+
+    /// `inventory hand-over`: one last version, in which this authority names the next.
+    pub(super) async fn hand_over(
+        self: &Arc<Self>,
+        named: Option<&CatalogId>,
+        author: Author,
+        site: &str,
+    ) -> Result<InventoryChangeReport, ApiError> {
+        self.follow_all().await?;
+        let chain = self.chosen_chain(named).await?;
+        self.check_ours(&chain)?;
+        let (site, name) = self.find_member(site)?;
+        let reads = match &chain.founding {
+            Some(founding) => self
+                .readers_of(&founding.release_domain)?
+                .iter()
+                .any(|reader| reader.site == site.to_string()),
+            None => false,
+        };
+        if !reads {
+            let name = name.unwrap_or_else(|| site.to_string());
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!("{name} is no member of the release domain, so it could not go on with the catalogue"),
+            )
+            .safe("no version was written; the catalogue is as it was")
+            .next("invite it into the release domain first: sovm invite --domain NAME"));
+        }
+        let to = Authority::from_bytes(*site.as_bytes());
+        let author = self.as_author(author)?;
+        let reason = author.reason.clone();
+        let identity: Identity = identity(author)?;
+        let store: Arc<dyn InventoryStore> = Arc::new(self.node_store(chain.documents));
+        let writer = Writer::new(store, identity.clone(), Arc::new(SystemClock));
+        let outcome = writer
+            .commit(|base| {
+                let mut extensions = base.root.map(|root| root.extensions.clone()).unwrap_or_default();
+                to.name_in(&mut extensions);
+                Ok::<_, Refusal>(Some(Planned {
+                    extensions: Some(extensions),
+                    ..Planned::new(base.version.clone(), EventKind::Describe, reason.clone())
+                }))
+            })
+            .await;
+        let committed = match outcome {
+            Ok(Outcome::Committed(committed)) => committed,
+            Ok(Outcome::Unchanged(_)) => return Err(ApiError::bug("a hand-over that changes nothing")),
+            Err(CommitError::Refused(refusal)) => return Err(errors::refused(&refusal, &Address::Own)),
+            Err(CommitError::Write(error)) => return Err(errors::unwritten(&error, &Address::Own)),
+        };
+        // The chain as it was: this is the last version that this node tells of.
+        self.spread(&chain, identity).await?;
+        Ok(reported("hand-over", &Address::Own, &committed))
+    }
+}
+
+fn releasing(progress: Option<&Progress>) -> Option<String> {
+    let (seq, why) = progress?.releasing.as_ref()?;
+    Some(format!("version {seq}: {why}"))
+}
+
+impl NodeStore {
+    /// What messages call it.
+    pub(super) const SHOWN: Address = Address::Own;
+}

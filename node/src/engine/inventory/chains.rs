@@ -1,0 +1,191 @@
+//! Which catalogues this node has, which of them it writes, and in which domains they are read (DESIGN §10).
+//!
+//! A catalogue that a node founds is two chains: the *full* one, for the members of the release domain, and, where there is a
+//! public domain, the *live-only* one, whose versions show what the public may see. `catalog.json` says which domains those are:
+//!
+//! ```json
+//! "extensions": {"sovm": {"authority": "…", "release_domain": "…", "public_domain": "…", "live_catalog": "…"}}
+//! ```
+
+use std::sync::Arc;
+
+use sovm_catalog::{DocumentRole, DocumentStore, Read as _};
+use sovm_inventory::{
+    authority::Authority,
+    doc::{Catalog, CatalogId, Document as _, Json, JsonObject, layout},
+    reader::{ReadError, find_head},
+    verify::is_live_only,
+};
+use sovm_object::id::DomainId;
+
+use super::{super::core::Core, store::NodeStore};
+use crate::{
+    error::{ApiError, ErrorKind},
+    inventory::errors,
+};
+
+/// The section of `catalog.json` that is this program's.
+const SECTION: &str = "sovm";
+
+/// What a catalogue is founded with.
+#[derive(Clone, Debug)]
+pub(super) struct Founding {
+    pub(super) authority: Authority,
+    /// Whose members see everything.
+    pub(super) release_domain: DomainId,
+    /// Whose members see what is live; none for a catalogue without a public.
+    pub(super) public: Option<Public>,
+}
+
+/// Where the public reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Public {
+    pub(super) domain: DomainId,
+    /// The id of the live-only chain.
+    pub(super) catalog: CatalogId,
+}
+
+impl Founding {
+    /// The extension sections of `catalog.json`.
+    pub(super) fn extensions(&self) -> JsonObject {
+        let mut section = JsonObject::new();
+        section.insert("release_domain", self.release_domain.to_string());
+        if let Some(public) = &self.public {
+            section.insert("public_domain", public.domain.to_string());
+            section.insert("live_catalog", public.catalog.to_string());
+        }
+        let mut extensions = JsonObject::new();
+        extensions.insert(SECTION, section);
+        self.authority.name_in(&mut extensions);
+        extensions
+    }
+
+    /// None for a live-only chain and for a catalogue that was made outside a node.
+    fn of(catalog: &Catalog) -> Option<Self> {
+        let Some(Json::Object(section)) = catalog.extensions.get(SECTION) else {
+            return None;
+        };
+        let text = |name: &str| match section.get(name) {
+            Some(Json::String(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let public = text("public_domain").zip(text("live_catalog"));
+        Some(Self {
+            authority: Authority::founding(catalog).ok().flatten()?,
+            release_domain: text("release_domain")?.parse().ok()?,
+            public: match public {
+                Some((domain, catalog)) => Some(Public {
+                    domain: domain.parse().ok()?,
+                    catalog: catalog.parse().ok()?,
+                }),
+                None => None,
+            },
+        })
+    }
+}
+
+/// A chain of versions that this node holds.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Chain {
+    pub(super) documents: DocumentStore,
+    pub(super) catalog: CatalogId,
+    pub(super) live_only: bool,
+    /// Who writes the next version; none for a catalogue that was copied in from outside.
+    pub(super) authority: Option<Authority>,
+    /// In a full chain made by a node.
+    pub(super) founding: Option<Founding>,
+}
+
+impl Chain {
+    /// Whether this node writes the next version.
+    pub(super) fn is_ours(&self, core: &Core) -> bool {
+        self.authority == Some(core.as_authority())
+    }
+}
+
+impl Core {
+    /// This node as the authority of a catalogue.
+    pub(super) fn as_authority(&self) -> Authority {
+        Authority::from_bytes(*self.me.as_bytes())
+    }
+
+    pub(super) fn node_store(self: &Arc<Self>, documents: DocumentStore) -> NodeStore {
+        NodeStore::new(self.clone(), documents)
+    }
+
+    /// Every chain this node holds documents of.
+    pub(super) async fn chains(self: &Arc<Self>) -> Result<Vec<Chain>, ApiError> {
+        let mut chains = Vec::new();
+        for documents in self.read()?.document_stores()? {
+            chains.extend(self.chain(documents).await?);
+        }
+        Ok(chains)
+    }
+
+    /// The chain in a store; none where nothing was founded yet.
+    pub(super) async fn chain(self: &Arc<Self>, documents: DocumentStore) -> Result<Option<Chain>, ApiError> {
+        let Some(bytes) = self.read()?.document(&documents, layout::CATALOG)? else {
+            return Ok(None);
+        };
+        let catalog = Catalog::decode(&bytes).map_err(|error| errors::undecoded(&error))?;
+        let founding = Authority::founding(&catalog).map_err(ApiError::bug)?;
+        let authority = match find_head(&self.node_store(documents), None).await {
+            // Every root keeps the sections of the one before, so the newest says who it was handed over to last.
+            Ok(refresh) => Authority::handed_to(&refresh.head.root().extensions)
+                .map_err(ApiError::bug)?
+                .or(founding),
+            Err(ReadError::NoVersion { .. }) => founding,
+            Err(error) => return Err(errors::unread(&error, &NodeStore::SHOWN)),
+        };
+        Ok(Some(Chain {
+            documents,
+            catalog: catalog.catalog_id,
+            live_only: is_live_only(&catalog),
+            authority,
+            founding: Founding::of(&catalog),
+        }))
+    }
+
+    /// The chain a command means: the catalogue named, or the only one; what this node writes before what it follows, and
+    /// everything before what is live only.
+    pub(super) async fn chosen_chain(self: &Arc<Self>, named: Option<&CatalogId>) -> Result<Chain, ApiError> {
+        let mut chains = self.chains().await?;
+        if let Some(named) = named {
+            chains.retain(|chain| chain.catalog == *named);
+        }
+        // The live-only chain of a catalogue written here is an output, and nobody means it without naming it.
+        chains.sort_by_key(|chain| (chain.live_only, !chain.is_ours(self), chain.catalog));
+        let rank = |chain: &Chain| (chain.live_only, !chain.is_ours(self));
+        match chains.as_slice() {
+            [] => Err(match named {
+                Some(named) => ApiError::new(ErrorKind::NotFound, format!("this node has no catalogue {named}"))
+                    .safe("nothing was changed")
+                    .next("sovm inventory list"),
+                None => ApiError::new(ErrorKind::NotFound, "this node has no catalogue yet")
+                    .safe("nothing was changed")
+                    .next("sovm inventory init makes one, and sovm sync brings those of your domains; --store DIR names one in a directory"),
+            }),
+            [first, second, ..] if rank(first) == rank(second) => Err(ApiError::new(
+                ErrorKind::BadInput,
+                "this node has several catalogues",
+            )
+            .safe("nothing was changed")
+            .next("name one with --catalog ID; sovm inventory list shows them")),
+            [first, ..] => Ok(first.clone()),
+        }
+    }
+
+    /// The store that holds a catalogue's documents here, whatever it began as.
+    pub(super) fn documents_of(&self, catalog: &CatalogId) -> Result<Option<DocumentStore>, ApiError> {
+        let stores = self.read()?.document_stores()?;
+        Ok(stores.into_iter().find(|store| store.catalog == *catalog.as_bytes()))
+    }
+}
+
+/// The store of a chain that begins here.
+pub(super) fn new_store(role: DocumentRole, catalog: &CatalogId) -> DocumentStore {
+    DocumentStore {
+        role,
+        catalog: *catalog.as_bytes(),
+    }
+}

@@ -1,0 +1,211 @@
+//! The tables of live editions, for SQL: schema is the product, table is the dataflow.
+//!
+//! A query sees one version: which editions are live is settled once, when it starts, so a release in the middle of it changes nothing
+//! that it reads.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use sovm_catalog::{ObjectState, Read as _};
+use sovm_inventory::{
+    doc::{EditionId, ProductId, layout},
+    edition::TableList,
+    reader::{LiveInventory, find_head},
+};
+use sovm_object::{
+    id::StorageId,
+    pme::{Footer, OpenOptions},
+    secret::Dek,
+    types::{Column, columns_of_schema},
+};
+
+use super::{
+    super::{
+        core::Core,
+        source::{describe, waiting},
+    },
+    chains::Chain,
+    data::{pointed_at, pointer_path},
+    store::NodeStore,
+};
+use crate::{
+    engine::chain,
+    error::{ApiError, ErrorKind},
+    inventory::errors,
+    query::{ObjectBytes, ObjectFault, Readiness, ScanObject, TableSource},
+};
+
+/// Live tables by schema and name.
+pub(in super::super) type EditionTables = BTreeMap<(String, String), EditionTable>;
+
+/// One table of one live edition.
+#[derive(Clone, Debug)]
+pub(in super::super) struct EditionTable {
+    product: ProductId,
+    edition: EditionId,
+    objects: Vec<StorageId>,
+}
+
+/// What was live when the catalogue had seen so many commits.
+#[derive(Debug, Default)]
+pub(in super::super) struct LiveCache(Mutex<Option<(u64, Arc<EditionTables>)>>);
+
+impl Core {
+    /// The tables of every live edition that is here whole. Where two catalogues have one product, the one written here counts,
+    /// then the full one.
+    pub(in super::super) async fn edition_tables(self: &Arc<Self>) -> Result<Arc<EditionTables>, ApiError> {
+        if self.read()?.inventory_catalogs()?.is_empty() {
+            return Ok(Arc::default());
+        }
+        self.follow_all().await?;
+        let commits = self.read()?.commit_counter()?;
+        let kept = self.live.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, tables)) = kept.filter(|(at, _)| *at == commits) {
+            return Ok(tables);
+        }
+        let mut chains = self.chains().await?;
+        chains.sort_by_key(|chain| (!chain.is_ours(self), chain.live_only, chain.catalog));
+        let mut tables = EditionTables::new();
+        for chain in &chains {
+            self.add_live(chain, &mut tables).await?;
+        }
+        let tables = Arc::new(tables);
+        *self.live.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((commits, tables.clone()));
+        Ok(tables)
+    }
+
+    async fn add_live(self: &Arc<Self>, chain: &Chain, tables: &mut EditionTables) -> Result<(), ApiError> {
+        let store = self.node_store(chain.documents);
+        let Ok(found) = find_head(&store, None).await else {
+            return Ok(());
+        };
+        let live = LiveInventory::load(&store, &found.head, None)
+            .await
+            .map_err(|error| errors::unread(&error, &NodeStore::SHOWN))?;
+        for (product, shown) in live.products() {
+            if tables.keys().any(|(schema, _)| schema == product.as_str()) {
+                continue;
+            }
+            // INV-204: during a rollout the newest one is meant.
+            let Some(edition) = shown.editions.last() else { continue };
+            let path = format!("{}/{}", layout::edition(product, &edition.edition_id), TableList::NAME);
+            let Some(bytes) = store.document(&path)? else { continue };
+            let list = TableList::decode(&bytes).map_err(ApiError::bug)?;
+            for table in &list.tables {
+                let mut objects = Vec::with_capacity(table.files.len());
+                for file in &table.files {
+                    let pointer = store.document(&pointer_path(product, &file.path))?;
+                    objects.extend(pointer.and_then(|bytes| pointed_at(&bytes)));
+                }
+                let name = (product.to_string(), table.dataflow.id().to_owned());
+                let table = EditionTable {
+                    product: product.clone(),
+                    edition: edition.edition_id,
+                    objects,
+                };
+                tables.insert(name, table);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a table for one query: its objects as they are now, and its columns, which its first object says.
+    pub(in super::super) async fn edition_source(
+        self: &Arc<Self>,
+        table: &EditionTable,
+    ) -> Result<Arc<dyn TableSource>, ApiError> {
+        let snapshot = self.read()?;
+        let mut objects = Vec::with_capacity(table.objects.len());
+        for id in &table.objects {
+            let Some(view) = self.object_view(&snapshot, id)? else {
+                return Err(table.not_here(&format!("nothing says what data file {} is", id.fmt_short())));
+            };
+            let Some((_, manifest)) = view.manifests.into_iter().next() else {
+                return Err(table.not_here(&format!("data file {} has no manifest that counts", id.fmt_short())));
+            };
+            let readiness = match &view.state {
+                ObjectState::Queryable => Readiness::Ready,
+                state => waiting(state),
+            };
+            objects.push((ScanObject { manifest, readiness }, view.state));
+        }
+        let ready = objects.iter().find(|(object, _)| object.readiness == Readiness::Ready);
+        let columns = match (ready, objects.first()) {
+            (Some((object, _)), _) => self.columns_of(object.manifest.storage_id).await?,
+            (None, Some((_, state))) => {
+                let (_, reason, _) = describe(state);
+                return Err(table.not_here(&reason));
+            }
+            (None, None) => return Err(table.not_here("it has no data file")),
+        };
+        Ok(Arc::new(EditionSource {
+            core: self.clone(),
+            columns,
+            objects: objects.into_iter().map(|(object, _)| object).collect(),
+        }))
+    }
+
+    async fn columns_of(&self, id: StorageId) -> Result<Vec<Column>, ApiError> {
+        let dek = self.find_dek(&id)?;
+        let footer = Footer::open(&self.blobs, id, &dek, OpenOptions::default()).await;
+        let footer = footer.map_err(|error| {
+            ApiError::new(
+                ErrorKind::Integrity,
+                format!("data file {}: {}", id.fmt_short(), chain(&error)),
+            )
+            .safe("no row was answered from bytes that did not verify")
+            .next("sovm object verify")
+        })?;
+        columns_of_schema(footer.schema()).map_err(ApiError::bug)
+    }
+}
+
+impl EditionTable {
+    fn not_here(&self, why: &str) -> ApiError {
+        ApiError::new(
+            ErrorKind::Incomplete,
+            format!(
+                "edition {} of product {} cannot be read here: {why}",
+                self.edition, self.product
+            ),
+        )
+        .safe("nothing was answered, so nothing was answered wrongly")
+        .next("sovm run fetches what is missing, sovm status shows how far it is")
+    }
+}
+
+struct EditionSource {
+    core: Arc<Core>,
+    columns: Vec<Column>,
+    objects: Vec<ScanObject>,
+}
+
+#[async_trait]
+impl TableSource for EditionSource {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn time_column(&self) -> Option<i32> {
+        None
+    }
+
+    async fn objects(&self) -> Result<Vec<ScanObject>, ApiError> {
+        Ok(self.objects.clone())
+    }
+
+    async fn dek(&self, id: StorageId) -> Result<Dek, ApiError> {
+        self.core.find_dek(&id)
+    }
+
+    fn bytes(&self) -> Arc<dyn ObjectBytes> {
+        Arc::new(self.core.blobs.clone())
+    }
+
+    fn report(&self, id: StorageId, fault: &ObjectFault) {
+        self.core.report_fault(&id, fault);
+    }
+}

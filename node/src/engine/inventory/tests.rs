@@ -1,0 +1,359 @@
+//! A node that is the authority of a catalogue: what its domains are told, and what they can open.
+
+use std::{collections::BTreeSet, io::Cursor, sync::Arc};
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use sovm_catalog::Read as _;
+use sovm_inventory::{
+    doc::{
+        CatalogId, EditionId, EditionState, FileRoot, Lifecycle, Manifest, ProductId, ProductKind, Seq, Stored, Tier,
+        Urn,
+    },
+    edition::DataFile as _,
+    edition::{
+        Begin, MessageFormat, PlainParquet, ProductEditions, Publisher, PublisherSettings, check::CheckOptions,
+        seal::SealRequest,
+    },
+    fingerprint::CanonicalForm,
+    reader::{FullInventory, find_head},
+    store::{InventoryStore, StorePath},
+    transition::{EditionKey, ProductProfile, Retention, RetentionSettings},
+    writer::{SystemClock, Writer},
+};
+use sovm_object::{
+    id::{DomainId, StorageId},
+    record::ObjectKind,
+};
+
+use super::super::testing::{World, at};
+use super::{
+    chains::Chain,
+    data::{NodePlace, pointed_at, pointer_path},
+};
+use crate::{
+    api::{Discard, Exchange, Request, Response, Service as _},
+    inventory::{Author, DataPlace as _, Wish, identity},
+};
+
+const FLOW: &str = "urn:sdmx:org.sdmx.infomodel.datastructure.Dataflow=SYNTHETIC:DF_SYNTHETIC(1.0)";
+
+fn flow() -> Urn {
+    FLOW.parse().unwrap()
+}
+
+fn product() -> ProductId {
+    "population".parse().unwrap()
+}
+
+/// A Parquet file with one row for each number.
+fn rows(range: std::ops::Range<i64>) -> Bytes {
+    let area: ArrayRef = Arc::new(
+        range
+            .clone()
+            .map(|n| Some(format!("D1_{:02}", n % 5)))
+            .collect::<StringArray>(),
+    );
+    let value: ArrayRef = Arc::new(range.collect::<Int64Array>());
+    let batch = RecordBatch::try_from_iter([("area", area), ("value", value)]).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    bytes.into()
+}
+
+fn author() -> Author {
+    Author::new(None, Some("a test".to_owned())).unwrap()
+}
+
+/// A node with a catalogue under embargo, and a public domain.
+struct Office {
+    world: World,
+    public: DomainId,
+    catalog: CatalogId,
+}
+
+impl Office {
+    async fn new() -> Self {
+        let world = World::new().await;
+        let request = Request::DomainCreate {
+            name: "public".to_owned(),
+        };
+        let made = world.node.call(request, Exchange::silent()).await.unwrap();
+        assert!(matches!(made, Response::DomainCreate(_)), "{made:?}");
+        let core = world.core();
+        let public = core.domain(Some("public")).unwrap();
+        let report = core
+            .found_catalogue(author(), true, None, Some("public"))
+            .await
+            .unwrap();
+        let catalog = report.catalog_id.parse().unwrap();
+        Self { world, public, catalog }
+    }
+
+    async fn chain(&self) -> Chain {
+        self.world.core().chosen_chain(Some(&self.catalog)).await.unwrap()
+    }
+
+    async fn live_chain(&self) -> Chain {
+        let chain = self.chain().await;
+        let live = chain.founding.unwrap().public.unwrap().catalog;
+        self.world.core().chosen_chain(Some(&live)).await.unwrap()
+    }
+
+    async fn publisher(&self) -> Publisher {
+        let chain = self.chain().await;
+        let store = self.world.core().node_store(chain.documents);
+        let place = NodePlace {
+            store: store.clone(),
+            domain: Some(chain.founding.unwrap().release_domain),
+        };
+        let data = place.of(&product()).unwrap();
+        let store: Arc<dyn InventoryStore> = Arc::new(store);
+        let identity = identity(self.world.core().as_author(author()).unwrap()).unwrap();
+        let settings = PublisherSettings {
+            profile: ProductProfile {
+                kind: ProductKind::Data,
+                lifecycle: Lifecycle::Revisable,
+            },
+            canonical_forms: ["1", "sovm-1"].iter().map(|form| form.parse().unwrap()).collect(),
+            retention: Retention::new(RetentionSettings::default()).unwrap(),
+            producer: identity.producer.clone(),
+            clock: Arc::new(SystemClock),
+        };
+        let editions = ProductEditions::open(store.clone(), data, product()).await.unwrap();
+        Publisher::new(editions, Writer::new(store, identity, Arc::new(SystemClock)), settings)
+    }
+
+    /// Builds, seals and records an edition of these rows; it is embargoed.
+    async fn edition(&self, numbers: std::ops::Range<i64>) -> Arc<Stored<Manifest>> {
+        let publisher = self.publisher().await;
+        let mut builder = publisher.begin(Begin::default()).await.unwrap();
+        if builder.previous().is_none() {
+            let message = include_bytes!("../../../../catalog/inventory/tests/sdmx/structure_2.0.json");
+            builder
+                .add_structures(Bytes::from_static(message), MessageFormat::Json, &[])
+                .await
+                .unwrap();
+        }
+        let path = builder
+            .write_data(&flow(), Box::new(Cursor::new(rows(numbers))))
+            .await
+            .unwrap();
+        builder.replace_table(&flow(), &[path], Tier::Remote).await.unwrap();
+        let sealed = builder.seal(SealRequest::default()).await.unwrap();
+        let report = publisher
+            .check(&sealed.manifest.edition_id, &CheckOptions::default())
+            .await
+            .unwrap();
+        publisher
+            .record(&report.into_publishable().unwrap(), "a test")
+            .await
+            .unwrap();
+        sealed.manifest
+    }
+
+    async fn change(&self, wish: Wish) -> Result<u64, crate::error::ApiError> {
+        let (catalogue, chain) = self
+            .world
+            .core()
+            .open_catalogue(Some(&self.catalog), Arc::new(Discard))
+            .await?;
+        let report = catalogue.change(author(), wish).await?;
+        self.spread(&chain).await?;
+        Ok(report.seq.unwrap_or_default())
+    }
+
+    async fn spread(&self, chain: &Chain) -> Result<(), crate::error::ApiError> {
+        let core = self.world.core();
+        core.spread(chain, identity(core.as_author(author())?)?).await
+    }
+
+    async fn release(&self, edition: EditionId) -> Result<u64, crate::error::ApiError> {
+        self.change(Wish::Release(vec![EditionKey::new(product(), edition)]))
+            .await
+    }
+
+    /// Domains in which an object's key is granted.
+    fn granted(&self, object: &StorageId) -> BTreeSet<DomainId> {
+        let records = self.world.core().read().unwrap().access_records(object).unwrap();
+        records.iter().map(|record| record.domain_id).collect()
+    }
+
+    /// How many versions of a chain a domain was told of.
+    fn told(&self, domain: &DomainId, chain: &Chain) -> u64 {
+        let snapshot = self.world.core().read().unwrap();
+        let versions = snapshot
+            .inventory_versions(domain, chain.catalog.as_bytes(), (0, 0))
+            .unwrap();
+        assert!(versions.iter().all(|(_, _, state)| state.is_accepted()));
+        versions.len() as u64
+    }
+
+    async fn states(&self, chain: &Chain) -> Vec<EditionState> {
+        let store = self.world.core().node_store(chain.documents);
+        let head = find_head(&store, None).await.unwrap().head;
+        let full = FullInventory::load(&store, head, None).await.unwrap();
+        full.leaves()
+            .values()
+            .flat_map(|leaf| leaf.editions.iter().map(|entry| entry.state))
+            .collect()
+    }
+
+    async fn objects(&self, manifest: &Manifest) -> Vec<StorageId> {
+        let store = self.world.core().node_store(self.chain().await.documents);
+        let mut objects = Vec::new();
+        for file in manifest.files.iter().filter(|file| file.root == FileRoot::Data) {
+            let path = StorePath::parse(&pointer_path(&product(), &file.path)).unwrap();
+            let pointer = store.get(&path).await.unwrap().unwrap();
+            let object = pointed_at(&pointer.bytes).unwrap();
+            // INV-102: the object's id is the digest that the manifest records.
+            assert_eq!(file.digests.blake3(), Some(*object.as_bytes()));
+            objects.push(object);
+        }
+        objects
+    }
+}
+
+/// INV-102: a data file is an encrypted object whose rows have the fingerprint of the plain file they came from. Its key is granted to
+/// the release domain alone until the release, and to the public domain in the step that tells of the version.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embargo_is_a_key() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    let release = core.domain(None).unwrap();
+    let manifest = office.edition(0..20).await;
+    let chain = office.chain().await;
+    office.spread(&chain).await.unwrap();
+
+    let objects = office.objects(&manifest).await;
+    let [object] = objects.as_slice() else {
+        panic!("{objects:?}")
+    };
+    assert_eq!(office.granted(object), BTreeSet::from([release]));
+    let snapshot = core.read().unwrap();
+    let view = core.object_view(&snapshot, object).unwrap().unwrap();
+    assert_eq!((view.kind, view.row_count), (ObjectKind::EditionFile, 20));
+    let plain = PlainParquet::new(rows(0..20)).table(CanonicalForm::ONE).unwrap();
+    assert_eq!(
+        manifest.bindings[0].fingerprint.to_string(),
+        plain.fingerprint.to_string()
+    );
+
+    let live = office.live_chain().await;
+    assert_eq!(office.states(&chain).await, [EditionState::Embargoed]);
+    assert_eq!(office.states(&live).await, []);
+    // What the public was told so far names neither the product nor the edition.
+    let store = core.node_store(live.documents);
+    for path in store.list(None).await.unwrap() {
+        let bytes = store.get(&path).await.unwrap().unwrap().bytes;
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("population"), "{path}: {text}");
+    }
+    let before = office.told(&office.public, &live);
+
+    office.release(manifest.edition_id).await.unwrap();
+    assert_eq!(office.granted(object), BTreeSet::from([release, office.public]));
+    assert_eq!(office.states(&office.live_chain().await).await, [EditionState::Live]);
+    assert_eq!(office.told(&office.public, &live), before + 1);
+    // Nothing is told twice.
+    office.spread(&chain).await.unwrap();
+    assert_eq!(office.told(&office.public, &live), before + 1);
+    let head = find_head(&core.node_store(chain.documents), None).await.unwrap().head;
+    assert_eq!(office.told(&release, &chain), head.root().seq.get());
+    assert!(head.root().seq > Seq::FIRST);
+}
+
+/// A node that stops between its own version and the announcement tells of it when it goes on (DESIGN §10).
+#[tokio::test]
+async fn an_interrupted_announcement_is_made_up_for() {
+    let office = Office::new().await;
+    let manifest = office.edition(0..5).await;
+    let (chain, live) = (office.chain().await, office.live_chain().await);
+    office.spread(&chain).await.unwrap();
+    let before = office.told(&office.public, &live);
+    // The right to publish goes at the step that would make the release visible, so it fails there.
+    let (core, public) = (office.world.core().clone(), office.public);
+    let admin = Arc::new(super::super::testing::Admin::of(&core, public));
+    let (judged, judge) = (core.clone(), admin.clone());
+    at("publish.granted", move || {
+        judge.decide(
+            &judged,
+            public,
+            sovm_object::record::OpKind::Role,
+            sovm_object::record::Role::Reader,
+        );
+    });
+    office.release(manifest.edition_id).await.unwrap_err();
+    let object = office.objects(&manifest).await[0];
+    let told = |office: &Office| (office.told(&office.public, &live), office.granted(&object).len());
+    admin.decide(
+        &core,
+        public,
+        sovm_object::record::OpKind::Role,
+        sovm_object::record::Role::Admin,
+    );
+    office.spread(&chain).await.unwrap();
+    assert_eq!(told(&office), (before + 1, 2));
+    assert_eq!(office.states(&office.live_chain().await).await, [EditionState::Live]);
+}
+
+/// SQL reads the live edition under the product's name: nothing before the release, the released rows after it, and what a rollback
+/// returned to after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn sql_reads_what_is_live() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    let first = office.edition(0..20).await;
+    assert!(core.edition_tables().await.unwrap().is_empty());
+    office.release(first.edition_id).await.unwrap();
+    let tables = core.edition_tables().await.unwrap();
+    assert_eq!(
+        tables.keys().cloned().collect::<Vec<_>>(),
+        [("population".to_owned(), "DF_SYNTHETIC".to_owned())]
+    );
+    let second = office.edition(0..7).await;
+    office.release(second.edition_id).await.unwrap();
+    assert_eq!(office.sum().await, (0..7).sum::<i64>());
+    let request = sovm_inventory::transition::RollbackRequest {
+        product_id: product(),
+        if_live: None,
+        to: None,
+    };
+    office.change(Wish::Rollback(request)).await.unwrap();
+    assert_eq!(office.sum().await, (0..20).sum::<i64>());
+}
+
+impl Office {
+    async fn sum(&self) -> i64 {
+        self.world
+            .number("select sum(value) from population.\"DF_SYNTHETIC\"")
+            .await
+    }
+}
+
+/// A node that is not the authority writes nothing, and a hand-over names the next one in a version that the old one signs.
+#[tokio::test]
+async fn only_the_authority_writes() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    let chain = office.chain().await;
+    core.check_ours(&chain).unwrap();
+    let stranger = Chain {
+        authority: Some(sovm_inventory::authority::Authority::from_bytes([7; 32])),
+        ..chain.clone()
+    };
+    let error = core.check_ours(&stranger).unwrap_err();
+    assert!(error.message.contains(&"07".repeat(32)), "{error}");
+    let error = core.check_ours(&office.live_chain().await).unwrap_err();
+    assert!(error.message.contains("only reads"), "{error}");
+    // Nobody else is in the release domain.
+    let other = sovm_object::secret::SiteKey::generate().site_id().to_string();
+    let error = core
+        .hand_over(Some(&office.catalog), author(), &other)
+        .await
+        .unwrap_err();
+    assert!(error.safe.is_some(), "{error}");
+}
