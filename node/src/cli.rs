@@ -4,6 +4,7 @@
 //! through the same [`Request`](crate::api::Request)s.
 
 mod bench;
+mod catalogue;
 mod demo;
 mod doctor;
 mod domain;
@@ -17,6 +18,7 @@ mod invite;
 mod join;
 mod mesh;
 mod object;
+mod product;
 mod recover;
 mod recovery;
 mod run;
@@ -93,6 +95,7 @@ enum Command {
     Ingest(ingest::IngestArgs),
     Sql(sql::SqlArgs),
     Object(object::ObjectArgs),
+    Product(product::ProductArgs),
     Edition(edition::EditionArgs),
     Inventory(inventory::InventoryArgs),
     Recovery(recovery::RecoveryArgs),
@@ -297,6 +300,7 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Result<u8, ApiErro
         Command::Ingest(args) => args.run(context).await,
         Command::Sql(args) => args.run(context).await,
         Command::Object(args) => args.run(context).await,
+        Command::Product(args) => args.run(context).await,
         Command::Edition(args) => args.run(context).await,
         Command::Inventory(args) => args.run(context).await,
         Command::Recovery(args) => args.run(context).await,

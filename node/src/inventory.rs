@@ -1,4 +1,4 @@
-//! Catalogues outside a node: an Inventory in a plain directory, without a home, a key or a daemon.
+//! Catalogues: their Inventory, their products and editions, in a plain directory without a home, a key or a daemon.
 //!
 //! Anybody who may read the directory can look at it; whoever may write in it is its release authority for as long as the
 //! directory's lock is held. What is allowed is decided by [`sovm_inventory`]; here its answers are fetched, carried and put
@@ -8,13 +8,19 @@ mod actor;
 mod address;
 mod catalogue;
 mod change;
+mod collect;
 mod data;
+mod editions;
 pub(crate) mod errors;
+mod export;
 mod files;
 mod fingerprint;
 mod look;
 mod manifests;
+mod product;
+mod publish;
 mod reinstate;
+mod tables;
 mod verify;
 
 pub(crate) use self::{
@@ -25,4 +31,6 @@ pub(crate) use self::{
     data::{DataPlace, DirectoryPlace},
     fingerprint::fingerprint,
     look::Look,
+    product::NewProduct,
+    publish::{Build, Rows},
 };

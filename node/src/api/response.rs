@@ -2,6 +2,7 @@
 //! bytes (`…_bytes`). Fields are only ever added within one format version.
 
 mod bench;
+mod editions;
 mod inventory;
 mod keep;
 mod members;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 
-pub use self::{bench::*, inventory::*, keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
+pub use self::{bench::*, editions::*, inventory::*, keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
 
 /// The answer to a [`Request`](super::Request).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -92,6 +93,20 @@ pub enum Response {
     Demo(DemoReport),
     /// `bench`
     Bench(Box<BenchReport>),
+    /// `product list`
+    ProductList(ProductListReport),
+    /// `edition build`
+    EditionBuild(EditionBuildReport),
+    /// `edition seal`
+    EditionSeal(Box<EditionSealReport>),
+    /// `edition list`
+    EditionList(EditionListReport),
+    /// `edition discard`
+    EditionDiscard(EditionDiscardReport),
+    /// `edition check`
+    EditionCheck(EditionCheckReport),
+    /// `edition copy`
+    EditionCopy(EditionCopyReport),
     /// `edition fingerprint`
     EditionFingerprint(EditionFingerprintReport),
     /// `inventory init`
@@ -104,6 +119,10 @@ pub enum Response {
     InventoryChange(Box<InventoryChangeReport>),
     /// `inventory verify`
     InventoryVerify(InventoryVerifyReport),
+    /// `inventory export`
+    InventoryExport(InventoryExportReport),
+    /// `inventory gc`
+    InventoryGc(InventoryGcReport),
 }
 
 impl Response {
@@ -151,7 +170,9 @@ impl Response {
             Self::InventoryLog(report) => report.findings.clone(),
             Self::InventoryShow(report) => report.findings.clone(),
             Self::InventoryChange(report) => report.attention(),
-            Self::InventoryVerify(report) => report.stale.clone(),
+            Self::EditionSeal(report) => report.attention(),
+            Self::InventoryVerify(report) => report.attention(),
+            Self::InventoryGc(report) => report.attention(),
             _ => Vec::new(),
         }
     }
@@ -174,7 +195,9 @@ impl Response {
             Self::Demo(report) if report.steps.iter().any(|step| !step.held) => {
                 Some(ApiError::new(ErrorKind::Failed, "a step of the demo did not hold"))
             }
+            Self::EditionCheck(report) => report.failure(),
             Self::EditionFingerprint(report) => report.failure(),
+            Self::EditionSeal(report) => report.failure(),
             Self::InventoryLog(report) => report.failure(),
             Self::InventoryChange(report) => report.failure(),
             Self::InventoryVerify(report) => report.failure(),

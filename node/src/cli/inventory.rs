@@ -5,70 +5,46 @@ mod render;
 use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use sovm_inventory::{
     doc::{CleanText, EditionId, Instant, ProductId, Seq},
     transition::{EditionKey, RollbackRequest},
     writer::Assurance,
 };
 
-use super::Context;
+use super::{
+    Context,
+    catalogue::{EditionArg, StoreArgs, WriteArgs},
+    ingest::absolute,
+    session::unexpected,
+};
 use crate::{
     api::{InventoryChangeReport, Response},
     config::parse_duration,
     error::{ApiError, ErrorKind},
-    inventory::{Address, Author, Catalogue, Look, Retire, Wish},
+    inventory::{Author, Catalogue, Look, Retire, Wish},
 };
 
 /// Decide which editions of published products are live: release, roll back, withdraw, and prove it later
 ///
 /// An Inventory is a chain of immutable versions, and every command that changes something writes exactly one. It lies in
 /// a plain directory so far (--store), which needs no node, no home and no key.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct InventoryArgs {
     #[command(subcommand)]
     command: InventoryCommand,
 }
 
-/// Which catalogue.
-#[derive(Args, Debug)]
-struct StoreArgs {
-    /// The catalogue's directory
-    #[arg(long, value_name = "DIR")]
-    store: Option<String>,
-}
-
-/// Which catalogue, who changes it, and why.
-#[derive(Args, Debug)]
-struct WriteArgs {
-    #[command(flatten)]
-    at: StoreArgs,
-    /// Why; kept in the version for good
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-    /// Who; kept in the version for good. Default: this user at this machine
-    #[arg(long, value_name = "NAME")]
-    actor: Option<CleanText>,
-}
-
-/// One edition.
-#[derive(Args, Debug)]
-struct EditionArg {
-    /// The product
-    product: ProductId,
-    /// Its edition
-    edition: EditionId,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Switch {
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, ValueEnum)]
+pub(super) enum Switch {
     /// A sealed edition waits for its release
     On,
     /// A sealed edition is live at once
     Off,
 }
 
-#[derive(Debug, Subcommand)]
-enum InventoryCommand {
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, Subcommand)]
+pub(super) enum InventoryCommand {
     /// Make a catalogue in a directory that is empty or not there yet
     Init {
         /// Let sealed editions wait for a release
@@ -223,150 +199,215 @@ enum InventoryCommand {
         #[command(flatten)]
         write: WriteArgs,
     },
-    /// Check every version: links, leaves, change lists, invariants
+    /// Check every version, edition and file: links, leaves, change lists, digests, references
     Verify {
+        #[command(flatten)]
+        at: StoreArgs,
+    },
+    /// Copy the catalogue into another directory, byte for byte; repeat it to bring the copy up to date
+    Export {
+        /// The directory; made when it isn't there
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// Only what the public may see, as a catalogue with a chain of its own
+        #[arg(long)]
+        live_only: bool,
+        /// Who is recorded in a live-only copy. Default: this user at this machine
+        #[arg(long, value_name = "NAME")]
+        actor: Option<CleanText>,
+        #[command(flatten)]
+        at: StoreArgs,
+    },
+    /// Delete the files that no edition needs any more
+    Gc {
+        /// List them and delete nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Where each deletion is written down before it happens; outside of the catalogue
+        #[arg(
+            long,
+            value_name = "FILE",
+            required_unless_present = "dry_run",
+            conflicts_with = "dry_run"
+        )]
+        log: Option<PathBuf>,
         #[command(flatten)]
         at: StoreArgs,
     },
 }
 
 impl InventoryArgs {
-    pub(super) async fn run(self, context: &Context<'_>) -> Result<u8, ApiError> {
-        let (write, wish) = match self.command {
-            InventoryCommand::Init { embargo, write } => {
-                let (address, author) = write.split()?;
-                let catalogue = Catalogue::open_or_make(address, context.output.clone())?;
-                let report = catalogue.init(author, embargo).await?;
-                let text = format!("{} version {}", report.catalog_id, report.seq);
-                return context.show(&Response::InventoryInit(report), |output| output.line(text));
-            }
-            InventoryCommand::Log { limit, at } => {
+    pub(super) async fn run(mut self, context: &Context<'_>) -> Result<u8, ApiError> {
+        self.command.make_absolute()?;
+        let at = self.command.at();
+        let catalogue = match self.command {
+            InventoryCommand::Init { .. } => at.open_or_make(context)?,
+            _ => at.open(context)?,
+        };
+        let author = self.command.author()?;
+        let response = self.command.perform(&catalogue, author).await?;
+        show(context, &response)
+    }
+}
+
+impl InventoryCommand {
+    /// Whoever carries it out may have another directory.
+    fn make_absolute(&mut self) -> Result<(), ApiError> {
+        match self {
+            Self::Describe { file: Some(path), .. }
+            | Self::Export { to: path, .. }
+            | Self::Gc { log: Some(path), .. } => *path = absolute(path)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn at(&self) -> &StoreArgs {
+        match self {
+            Self::Log { at, .. }
+            | Self::Show { at, .. }
+            | Self::Verify { at }
+            | Self::Export { at, .. }
+            | Self::Gc { at, .. } => at,
+            Self::Init { write, .. }
+            | Self::Release { write, .. }
+            | Self::ReleaseDue { write }
+            | Self::Reschedule { write, .. }
+            | Self::Cancel { write, .. }
+            | Self::SupersedePending { write, .. }
+            | Self::Rollback { write, .. }
+            | Self::Withdraw { write, .. }
+            | Self::Retire { write, .. }
+            | Self::Reinstate { write, .. }
+            | Self::Correct { write, .. }
+            | Self::Describe { write, .. }
+            | Self::Embargo { write, .. }
+            | Self::Rebuild { write, .. } => &write.at,
+        }
+    }
+
+    /// Who is recorded; asked of nobody who only reads.
+    fn author(&self) -> Result<Author, ApiError> {
+        match self {
+            Self::Log { .. } | Self::Show { .. } | Self::Verify { .. } | Self::Gc { .. } => Author::new(None, None),
+            Self::Export { actor, .. } => Author::new(actor.clone(), None),
+            Self::Init { write, .. }
+            | Self::Release { write, .. }
+            | Self::ReleaseDue { write }
+            | Self::Reschedule { write, .. }
+            | Self::Cancel { write, .. }
+            | Self::SupersedePending { write, .. }
+            | Self::Rollback { write, .. }
+            | Self::Withdraw { write, .. }
+            | Self::Retire { write, .. }
+            | Self::Reinstate { write, .. }
+            | Self::Correct { write, .. }
+            | Self::Describe { write, .. }
+            | Self::Embargo { write, .. }
+            | Self::Rebuild { write, .. } => write.author(),
+        }
+    }
+
+    /// Carries it out on a catalogue, wherever that lies.
+    pub(super) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
+        let wish = match self {
+            Self::Init { embargo, .. } => return Ok(Response::InventoryInit(catalogue.init(author, embargo).await?)),
+            Self::Log { limit, .. } => {
                 let limit = limit.map_or(usize::MAX, NonZeroUsize::get);
-                let report = at.open(context)?.log(limit).await?;
-                let lines = render::log(&report);
-                let notes = render::log_notes(&report);
-                return context.show(&Response::InventoryLog(report), |output| {
-                    notes.iter().for_each(|note| output.warn(note));
-                    lines.iter().try_for_each(|line| output.line(line))
-                });
+                return Ok(Response::InventoryLog(catalogue.log(limit).await?));
             }
-            InventoryCommand::Show { product, seq, live, at } => {
-                let report = at.open(context)?.show(&Look { product, seq, live }).await?;
-                let (text, findings) = (render::show(&report), report.findings.clone());
-                return context.show(&Response::InventoryShow(Box::new(report)), |output| {
-                    findings.iter().for_each(|finding| output.warn(finding));
-                    output.line(text)
-                });
+            Self::Show { product, seq, live, .. } => {
+                let report = catalogue.show(&Look { product, seq, live }).await?;
+                return Ok(Response::InventoryShow(Box::new(report)));
             }
-            InventoryCommand::Verify { at } => {
-                let report = at.open(context)?.verify().await?;
-                let shown = report.clone();
-                return context.show(&Response::InventoryVerify(report), |output| {
-                    render::verify(&shown, output)
-                });
-            }
-            InventoryCommand::Rebuild {
-                nothing_ever_withheld,
-                write,
-            } => {
-                let assurance = if nothing_ever_withheld {
-                    Assurance::NothingEverWithheld
-                } else {
-                    Assurance::None
+            Self::Verify { .. } => return Ok(Response::InventoryVerify(catalogue.verify().await?)),
+            Self::Export { to, live_only, .. } => {
+                let report = match live_only {
+                    true => catalogue.export_live(author, &to).await?,
+                    false => catalogue.export(&to).await?,
                 };
-                let (catalogue, author) = write.open(context)?;
-                return changed(context, catalogue.rebuild(author, assurance).await?);
+                return Ok(Response::InventoryExport(report));
             }
-            InventoryCommand::Release { editions, write } => (write, Wish::Release(pairs(&editions)?)),
-            InventoryCommand::ReleaseDue { write } => (write, Wish::ReleaseDue),
-            InventoryCommand::Reschedule {
-                edition,
-                at_time,
-                never: _,
-                write,
-            } => (write, Wish::Reschedule(edition.key(), at_time)),
-            InventoryCommand::Cancel { edition, write } => (write, Wish::Cancel(edition.key())),
-            InventoryCommand::SupersedePending { product, by, write } => {
-                (write, Wish::SupersedePending(EditionKey::new(product, by)))
+            Self::Gc { log, .. } => return Ok(Response::InventoryGc(catalogue.collect_garbage(log).await?)),
+            Self::Rebuild {
+                nothing_ever_withheld, ..
+            } => {
+                let assurance = match nothing_ever_withheld {
+                    true => Assurance::NothingEverWithheld,
+                    false => Assurance::None,
+                };
+                let report = catalogue.rebuild(author, assurance).await?;
+                return Ok(Response::InventoryChange(Box::new(report)));
             }
-            InventoryCommand::Rollback {
-                product,
+            Self::Release { editions, .. } => Wish::Release(pairs(&editions)?),
+            Self::ReleaseDue { .. } => Wish::ReleaseDue,
+            Self::Reschedule { edition, at_time, .. } => Wish::Reschedule(edition.key(), at_time),
+            Self::Cancel { edition, .. } => Wish::Cancel(edition.key()),
+            Self::SupersedePending { product, by, .. } => Wish::SupersedePending(EditionKey::new(product, by)),
+            Self::Rollback {
+                product: product_id,
                 to,
                 if_live,
-                write,
-            } => {
-                let product_id = product;
-                (
-                    write,
-                    Wish::Rollback(RollbackRequest {
-                        product_id,
-                        if_live,
-                        to,
-                    }),
-                )
-            }
-            InventoryCommand::Withdraw {
-                product,
+                ..
+            } => Wish::Rollback(RollbackRequest {
+                product_id,
                 if_live,
-                write,
-            } => (write, Wish::Withdraw(product, if_live)),
-            InventoryCommand::Retire { edition, window, write } => {
-                let edition = edition.key();
-                (write, Wish::Retire(Retire { edition, window }))
-            }
-            InventoryCommand::Reinstate { edition, write } => (write, Wish::Reinstate(edition.key())),
-            InventoryCommand::Correct { products, to, write } => {
-                (write, Wish::Correct(to, BTreeSet::from_iter(products)))
-            }
-            InventoryCommand::Describe { file, clear: _, write } => {
-                (write, Wish::Describe(file.map(description).transpose()?))
-            }
-            InventoryCommand::Embargo { state, write } => (write, Wish::Embargo(matches!(state, Switch::On))),
+                to,
+            }),
+            Self::Withdraw { product, if_live, .. } => Wish::Withdraw(product, if_live),
+            Self::Retire { edition, window, .. } => Wish::Retire(Retire {
+                edition: edition.key(),
+                window,
+            }),
+            Self::Reinstate { edition, .. } => Wish::Reinstate(edition.key()),
+            Self::Correct { products, to, .. } => Wish::Correct(to, BTreeSet::from_iter(products)),
+            Self::Describe { file, .. } => Wish::Describe(file.map(description).transpose()?),
+            Self::Embargo { state, .. } => Wish::Embargo(matches!(state, Switch::On)),
         };
-        let (catalogue, author) = write.open(context)?;
-        changed(context, catalogue.change(author, wish).await?)
+        let report = catalogue.change(author, wish).await?;
+        Ok(Response::InventoryChange(Box::new(report)))
     }
 }
 
-fn changed(context: &Context<'_>, report: InventoryChangeReport) -> Result<u8, ApiError> {
-    let (lines, note) = (render::change(&report), render::written(&report));
-    let current = report.current_failed.clone();
-    context.show(&Response::InventoryChange(Box::new(report)), |output| {
-        lines.iter().try_for_each(|line| output.line(line))?;
-        if let Some(why) = current {
+/// Shows what a command came to.
+pub(super) fn show(context: &Context<'_>, response: &Response) -> Result<u8, ApiError> {
+    match response {
+        Response::InventoryInit(report) => context.show(response, |output| {
+            output.line(format!("{} version {}", report.catalog_id, report.seq))
+        }),
+        Response::InventoryLog(report) => context.show(response, |output| {
+            render::log_notes(report).iter().for_each(|note| output.warn(note));
+            render::log(report).iter().try_for_each(|line| output.line(line))
+        }),
+        Response::InventoryShow(report) => context.show(response, |output| {
+            report.findings.iter().for_each(|finding| output.warn(finding));
+            output.line(render::show(report))
+        }),
+        Response::InventoryVerify(report) => context.show(response, |output| render::verify(report, output)),
+        Response::InventoryExport(report) => context.show(response, |output| {
+            output.note(render::export(report));
+            Ok(())
+        }),
+        Response::InventoryGc(report) => context.show(response, |output| render::gc(report, output)),
+        Response::InventoryChange(report) => show_change(context, response, report),
+        _ => Err(unexpected("inventory")),
+    }
+}
+
+/// Shows what a command that writes a version came to.
+pub(super) fn show_change(
+    context: &Context<'_>,
+    response: &Response,
+    report: &InventoryChangeReport,
+) -> Result<u8, ApiError> {
+    context.show(response, |output| {
+        render::change(report).iter().try_for_each(|line| output.line(line))?;
+        if let Some(why) = &report.current_failed {
             output.warn(format!("CURRENT does not name the version yet: {why}"));
         }
-        output.note(note);
+        output.note(render::written(report));
         Ok(())
     })
-}
-
-impl StoreArgs {
-    fn open(&self, context: &Context<'_>) -> Result<Catalogue, ApiError> {
-        Catalogue::open(self.address()?, context.output.clone())
-    }
-
-    fn address(&self) -> Result<Address, ApiError> {
-        Address::parse(self.store.as_deref())
-    }
-}
-
-impl WriteArgs {
-    fn split(self) -> Result<(Address, Author), ApiError> {
-        let address = self.at.address()?;
-        Ok((address, Author::new(self.actor, self.reason)?))
-    }
-
-    fn open(self, context: &Context<'_>) -> Result<(Catalogue, Author), ApiError> {
-        let catalogue = self.at.open(context)?;
-        Ok((catalogue, self.split()?.1))
-    }
-}
-
-impl EditionArg {
-    fn key(self) -> EditionKey {
-        EditionKey::new(self.product, self.edition)
-    }
 }
 
 /// A version's number.

@@ -60,6 +60,11 @@ impl Catalogue {
         Self::open(address, progress)
     }
 
+    /// Where the progress of long reads goes.
+    pub(crate) fn progress(&self) -> Arc<dyn ProgressSink> {
+        self.progress.clone()
+    }
+
     /// Makes a catalogue: `catalog.json` and version 1.
     pub(crate) async fn init(&self, author: Author, embargo: bool) -> Result<InventoryInitReport, ApiError> {
         let actor = author.actor.to_string();
@@ -189,13 +194,18 @@ impl Catalogue {
 }
 
 /// What a version records of its writer.
-pub(crate) fn identity(author: Author) -> Result<Identity, ApiError> {
-    let text = |text: &str| text.parse::<CleanText>().map_err(ApiError::bug);
+pub(super) fn identity(author: Author) -> Result<Identity, ApiError> {
     Ok(Identity {
         actor: author.actor,
-        producer: Producer {
-            name: text("sovm")?,
-            version: text(env!("CARGO_PKG_VERSION"))?,
-        },
+        producer: producer()?,
+    })
+}
+
+/// This program, as documents name what wrote them.
+pub(super) fn producer() -> Result<Producer, ApiError> {
+    let text = |text: &str| text.parse::<CleanText>().map_err(ApiError::bug);
+    Ok(Producer {
+        name: text("sovm")?,
+        version: text(env!("CARGO_PKG_VERSION"))?,
     })
 }

@@ -18,18 +18,24 @@ use sovm_inventory::{
     writer::{Base, Clock, CommitError, Committed, Outcome, Planned, SystemClock},
 };
 
-use super::{Address, Author, Catalogue, errors, manifests::Gathered};
+use super::{
+    Address, Author, Catalogue, NewProduct, errors,
+    manifests::Gathered,
+    product::{declared, with_product},
+};
 use crate::{
     api::{EditionChangeInfo, InventoryChangeReport, ProductChangeInfo, RefusedEdition},
     error::{ApiError, ErrorKind},
 };
 
 /// The extension section that holds a catalogue's description (INV-159).
-const DESCRIPTION: &str = "statcat";
+pub(super) const DESCRIPTION: &str = "statcat";
 
 /// What a command asks of a catalogue.
 #[derive(Debug)]
 pub(crate) enum Wish {
+    /// Make a product.
+    Create(NewProduct),
     /// Make one edition, or several in one version, live.
     Release(Vec<EditionKey>),
     /// Release whatever is due, as far as the rules allow.
@@ -69,6 +75,7 @@ impl Wish {
     /// The command that wishes it.
     fn word(&self) -> &'static str {
         match self {
+            Self::Create(_) => "product-create",
             Self::Release(_) => "release",
             Self::ReleaseDue => "release-due",
             Self::Reschedule(..) => "reschedule",
@@ -89,6 +96,7 @@ impl Wish {
 enum Resolved {
     Operations(Vec<Operation>),
     ReleaseDue,
+    Create(NewProduct),
     Describe(Option<Json>),
 }
 
@@ -133,17 +141,10 @@ struct Judgement {
 
 impl Judgement {
     fn new(window: Option<Duration>) -> Result<Self, ApiError> {
-        let defaults = RetentionSettings::default();
-        let settings = RetentionSettings {
-            edition: window.unwrap_or(defaults.edition),
-            ..defaults
-        };
-        let forms = [CanonicalForm::ONE, CanonicalForm::SOVM_1].map(|form| form.as_str().parse::<CleanText>());
         Ok(Self {
             clock: Arc::default(),
-            forms: forms.into_iter().collect::<Result<_, _>>().map_err(ApiError::bug)?,
-            retention: Retention::new(settings)
-                .map_err(|error| ApiError::new(ErrorKind::BadInput, error.to_string()).safe("nothing was changed"))?,
+            forms: canonical_forms()?,
+            retention: retention(window)?,
             gathered: Gathered::default(),
         })
     }
@@ -241,6 +242,20 @@ impl Judgement {
                 };
                 Ok((Some(planned), BatchReport::default()))
             }
+            Resolved::Create(product) => {
+                let extensions = base.root.map(|root| root.extensions.clone()).unwrap_or_default();
+                let id = &product.product_id;
+                if base.version.leaf(id).is_some() || declared(&extensions).contains_key(id) {
+                    let what = format!("there is a product {id} already");
+                    return Err(Refusal::NothingToDo { what }.into());
+                }
+                let transition = apply(base.version, &[Operation::Describe], &self.context()).map_err(fail)?;
+                let planned = Planned {
+                    extensions: Some(with_product(extensions, product)),
+                    ..planned(&transition, reason.to_owned())
+                };
+                Ok((Some(planned), BatchReport::default()))
+            }
         }
     }
 
@@ -251,6 +266,23 @@ impl Judgement {
             None => (refusal.rule(), refusal.to_string()),
         }
     }
+}
+
+/// INV-217: the canonical forms whose fingerprints this build can compare.
+pub(super) fn canonical_forms() -> Result<BTreeSet<CleanText>, ApiError> {
+    let forms = [CanonicalForm::ONE, CanonicalForm::SOVM_1].map(|form| form.as_str().parse::<CleanText>());
+    forms.into_iter().collect::<Result<_, _>>().map_err(ApiError::bug)
+}
+
+/// How long things are kept; superseded and withdrawn editions for as long as the operator says.
+pub(super) fn retention(window: Option<Duration>) -> Result<Retention, ApiError> {
+    let defaults = RetentionSettings::default();
+    let settings = RetentionSettings {
+        edition: window.unwrap_or(defaults.edition),
+        ..defaults
+    };
+    Retention::new(settings)
+        .map_err(|error| ApiError::new(ErrorKind::BadInput, error.to_string()).safe("nothing was changed"))
 }
 
 impl Catalogue {
@@ -326,6 +358,7 @@ impl Catalogue {
                 return Ok(Resolved::Operations(editions.into_iter().map(release).collect()));
             }
             Wish::ReleaseDue => return Ok(Resolved::ReleaseDue),
+            Wish::Create(product) => return Ok(Resolved::Create(product)),
             Wish::Describe(description) => {
                 return Ok(Resolved::Describe(description.as_ref().map(Json::from)));
             }

@@ -13,12 +13,14 @@ use sovm_inventory::{
 
 use crate::error::ApiError;
 
-/// Gives each product's data files: a catalogue's documents lie in its store, and what its tables consist of may lie elsewhere.
+/// Gives each product's data files: a catalogue's documents lie in its store, and what its tables consist of may lie
+/// elsewhere.
 pub(crate) trait DataPlace: fmt::Debug + Send + Sync {
     /// The data files of a product, whether there are any or not.
     fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError>;
 
-    /// The catalogue's directory where that holds the files under their own names; there garbage is collected file by file.
+    /// The catalogue's directory where that holds the files under their own names; there garbage is collected file by
+    /// file.
     fn directory(&self) -> Option<&Path> {
         None
     }

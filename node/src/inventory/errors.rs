@@ -1,8 +1,12 @@
 //! What a person reads when a catalogue refuses or cannot be read: the rule, what is safe, and the next command.
 
+use std::path::Path;
+
 use sovm_inventory::{
-    doc::DocError,
+    doc::{DocError, ProductId},
+    edition::EditionError,
     export::ExportError,
+    gc::GcRefused,
     reader::ReadError,
     store::StoreError,
     transition::Refusal,
@@ -125,6 +129,112 @@ pub(crate) fn unwritten(error: &WriteError, store: &Address) -> ApiError {
     ApiError::new(kind, chain(error)).safe(NOTHING_WRITTEN).next(next)
 }
 
+/// Something that could not be done to an edition.
+pub(crate) fn edition(error: &EditionError, product_id: &ProductId, store: &Address) -> ApiError {
+    let at = store.option();
+    let kind = match error {
+        EditionError::Refused(refusal) => return refused(refusal, store),
+        EditionError::Write(error) => return unwritten(error, store),
+        EditionError::Read(error) => return unread(error, store).safe(NOTHING_WRITTEN),
+        EditionError::Store(error) => return storage(error),
+        EditionError::NoCatalog => ErrorKind::NotFound,
+        EditionError::NoEdition { .. } | EditionError::NothingToResume { .. } | EditionError::NoData { .. } => {
+            ErrorKind::NotFound
+        }
+        EditionError::UnsealedExists { .. } => ErrorKind::Exists,
+        EditionError::Message { .. }
+        | EditionError::Structure(_)
+        | EditionError::Records(_)
+        | EditionError::Table { .. }
+        | EditionError::DifferentColumns { .. }
+        | EditionError::Text(_) => ErrorKind::BadInput,
+        EditionError::DataSize { .. }
+        | EditionError::CarriedDigest { .. }
+        | EditionError::CopyDiffers { .. }
+        | EditionError::DeclaredMissing { .. }
+        | EditionError::Document(_)
+        | EditionError::Rows { .. }
+        | EditionError::TableList(_)
+        | EditionError::Version(_) => ErrorKind::Integrity,
+        _ => ErrorKind::Refused,
+    };
+    let next = match error {
+        EditionError::NoCatalog | EditionError::NoCatalogAmong { .. } => {
+            format!("sovm inventory init{at}, or name another directory")
+        }
+        EditionError::OtherLayout { .. } => "name the directory of a catalogue".to_owned(),
+        EditionError::UnsealedExists { edition_id, .. } => format!(
+            "sovm edition build {product_id} --resume{at} goes on with it; sovm edition discard {product_id} \
+             {edition_id}{at} deletes it"
+        ),
+        EditionError::UnsealedTwice { first, .. } => format!("sovm edition discard {product_id} {first}{at}"),
+        EditionError::NothingToResume { .. } => format!("sovm edition build {product_id}{at} begins one"),
+        EditionError::NoEdition { .. } | EditionError::DiscardSealed { .. } | EditionError::NotSealed { .. } => {
+            format!("sovm edition list {product_id}{at}")
+        }
+        EditionError::AlreadySealed { .. } => format!("sovm edition build {product_id}{at} begins the next one"),
+        EditionError::Structure(_) => format!(
+            "sovm edition build {product_id} --resume --replace-structures --structures FILE…{at} takes the messages there \
+             out first"
+        ),
+        EditionError::Records(_) => {
+            "release the full artefact in a structure product first, or bring a message with it in full".to_owned()
+        }
+        EditionError::Unresolved(_) | EditionError::NoStructure { .. } => {
+            format!("sovm edition build {product_id} --resume --structures FILE…{at}, with what is missing")
+        }
+        EditionError::DifferentColumns { .. } => format!(
+            "sovm edition build {product_id} --resume --replace --table DATAFLOW=FILE…{at}, with files of the same columns"
+        ),
+        EditionError::ChangedMeanwhile { .. } => format!("sovm edition build {product_id} --resume{at}"),
+        EditionError::CopyDiffers { .. }
+        | EditionError::DataSize { .. }
+        | EditionError::CarriedDigest { .. }
+        | EditionError::Document(_) => "bring that file back from a backup, then run it again".to_owned(),
+        _ => format!("sovm edition list {product_id}{at} shows what is there"),
+    };
+    ApiError::new(kind, chain(error)).safe(NOTHING_WRITTEN).next(next)
+}
+
+/// A copy that was not made.
+pub(crate) fn unexported(error: &ExportError, store: &Address, to: &Path) -> ApiError {
+    let kind = match error {
+        ExportError::Read(error) => return unread(error, store),
+        ExportError::Store(error) => return storage(error),
+        ExportError::OfAnotherCatalog { .. } | ExportError::NotLiveOnly { .. } | ExportError::SameId(_) => {
+            ErrorKind::Refused
+        }
+        _ => ErrorKind::Integrity,
+    };
+    let next = match kind {
+        ErrorKind::Refused => "name another directory with --to DIR".to_owned(),
+        _ => format!(
+            "sovm inventory verify{} says what else is wrong; restore that from a backup",
+            store.option()
+        ),
+    };
+    ApiError::new(kind, chain(error))
+        .safe(format!(
+            "the catalogue was only read; what is in {} is whole file by file, and the same command goes on with it",
+            to.display()
+        ))
+        .next(next)
+}
+
+/// Garbage that was not collected.
+pub(crate) fn uncollected(error: &GcRefused, store: &Address) -> ApiError {
+    match error {
+        GcRefused::Read(error) => unread(error, store),
+        GcRefused::Store(error) => storage(error),
+        error => ApiError::new(ErrorKind::Integrity, chain(error))
+            .safe("nothing that is recorded was deleted; each file that was stands in the log")
+            .next(format!(
+                "sovm inventory verify{} says what else is wrong; restore that from a backup",
+                store.option()
+            )),
+    }
+}
+
 /// A catalogue that cannot be read.
 pub(crate) fn unread(error: &ReadError, store: &Address) -> ApiError {
     let at = store.option();
@@ -176,20 +286,6 @@ pub(crate) fn storage(error: &StoreError) -> ApiError {
     }
 }
 
-/// INV rules that a message cites, in their order.
-pub(crate) fn rules_in(message: &str) -> Vec<u16> {
-    let cited = message.split("INV-").skip(1).filter_map(|rest| {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..digits].parse().ok()
-    });
-    cited.fold(Vec::new(), |mut rules, rule| {
-        if !rules.contains(&rule) {
-            rules.push(rule);
-        }
-        rules
-    })
-}
-
 /// A live-only chain that could not be brought up to its catalogue.
 pub(crate) fn unspread(error: &ExportError) -> ApiError {
     ApiError::new(ErrorKind::Integrity, chain(error))
@@ -205,13 +301,6 @@ mod tests {
 
     fn address() -> Address {
         Address::parse(Some("/c")).unwrap()
-    }
-
-    #[test]
-    fn rules_are_found_in_messages() {
-        assert_eq!(rules_in("version 3 is bad (INV-150): skipped (INV-260)"), [150, 260]);
-        assert_eq!(rules_in("INV-205: twice INV-205"), [205]);
-        assert_eq!(rules_in("INV-: nothing, INV-99999999"), [0u16; 0]);
     }
 
     /// Each refusal says the rule, what is safe and what next; only what is not there is `not_found`.

@@ -72,7 +72,7 @@ fn column(refused: &Refused) -> RefusedColumn {
 
 /// A file that several threads read at once, each where it likes.
 #[derive(Clone)]
-struct SharedFile {
+pub(super) struct SharedFile {
     file: Arc<File>,
     length: u64,
     read: Arc<AtomicU64>,
@@ -80,7 +80,7 @@ struct SharedFile {
 }
 
 impl SharedFile {
-    fn open(path: &Path, progress: Arc<dyn ProgressSink>) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, progress: Arc<dyn ProgressSink>) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -92,6 +92,14 @@ impl SharedFile {
             read: Arc::default(),
             progress,
         })
+    }
+
+    /// Reads it from front to back.
+    pub(super) fn from_start(self) -> At {
+        At {
+            shared: self,
+            position: 0,
+        }
     }
 
     fn count(&self, bytes: usize) {
@@ -138,7 +146,7 @@ impl ChunkReader for SharedFile {
 }
 
 /// Reads on from a place in a shared file.
-struct At {
+pub(super) struct At {
     shared: SharedFile,
     position: u64,
 }

@@ -211,8 +211,18 @@ pub struct InventoryVerifyReport {
     pub newest: Option<u64>,
     /// How many versions were read.
     pub versions: u64,
+    /// How many editions' manifests were read.
+    pub editions: u64,
+    /// How many of their files were measured.
+    pub files: u64,
+    /// How many bytes those have.
+    pub bytes: u64,
     /// What is wrong.
     pub findings: Vec<InventoryFinding>,
+    /// What a sound catalogue can come to and somebody should look at, such as a `CURRENT` that names another version.
+    pub warnings: Vec<InventoryFinding>,
+    /// How many findings and warnings there are beyond those listed.
+    pub omitted: u64,
     /// Editions that hold an old copy of a structure: to be republished, and nothing wrong.
     pub stale: Vec<String>,
 }
@@ -222,7 +232,9 @@ pub struct InventoryVerifyReport {
 pub struct InventoryFinding {
     /// The rules (`INV-n`) it breaks.
     pub rules: Vec<u16>,
-    /// The version it was found in.
+    /// The file it was found in.
+    pub path: String,
+    /// The version it was found in, where the file is one.
     pub seq: Option<u64>,
     /// What it is.
     pub message: String,
@@ -293,6 +305,12 @@ impl InventoryChangeReport {
 }
 
 impl InventoryVerifyReport {
+    /// What should be looked at although the catalogue is sound.
+    pub(super) fn attention(&self) -> Vec<String> {
+        let warnings = self.warnings.iter().map(|warning| warning.message.clone());
+        warnings.chain(self.stale.iter().cloned()).collect()
+    }
+
     /// INV-395: the exit code is the test of a restore.
     pub(super) fn failure(&self) -> Option<ApiError> {
         (!self.findings.is_empty()).then(|| {
@@ -301,7 +319,7 @@ impl InventoryVerifyReport {
                 format!(
                     "the catalogue in {} is not sound: {} findings",
                     self.store,
-                    self.findings.len()
+                    self.findings.len() as u64 + self.omitted
                 ),
             )
             .safe("nothing was changed: this only reads")

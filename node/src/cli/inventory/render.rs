@@ -2,9 +2,10 @@
 
 use crate::{
     api::{
-        EditionChangeInfo, InventoryChangeReport, InventoryLogReport, InventoryShowReport, InventoryVerifyReport,
-        InventoryVersionInfo, ProductChangeInfo,
+        EditionChangeInfo, InventoryChangeReport, InventoryExportReport, InventoryGcReport, InventoryLogReport,
+        InventoryShowReport, InventoryVerifyReport, InventoryVersionInfo, ProductChangeInfo,
     },
+    config::format_bytes,
     error::ApiError,
     output::{Output, TextTable},
 };
@@ -138,13 +139,60 @@ pub(super) fn verify(report: &InventoryVerifyReport, output: &Output) -> Result<
     for finding in &report.findings {
         output.line(&finding.message)?;
     }
+    if report.omitted > 0 {
+        output.warn(format!("{} more are not listed", report.omitted));
+    }
+    for warning in &report.warnings {
+        output.warn(&warning.message);
+    }
     for stale in &report.stale {
         output.note(stale);
     }
     if report.findings.is_empty() {
         let newest = report.newest.unwrap_or_default();
-        output.line(format!("sound: {} versions, the newest is {newest}", report.versions))?;
+        output.line(format!(
+            "sound: {} versions, the newest is {newest}; {} editions, {} files, {}",
+            report.versions,
+            report.editions,
+            report.files,
+            format_bytes(report.bytes)
+        ))?;
     }
+    Ok(())
+}
+
+/// What was copied.
+pub(super) fn export(report: &InventoryExportReport) -> String {
+    let what = if report.live_only {
+        "the live view"
+    } else {
+        "the catalogue"
+    };
+    let gone = match report.files_gone.len() {
+        0 => String::new(),
+        gone => format!("; {gone} files of retired editions are gone"),
+    };
+    format!(
+        "copied {what} to {}: {} versions, {} editions, {} files, {} were there already{gone}",
+        report.to, report.versions, report.editions, report.files, report.files_present
+    )
+}
+
+/// What was deleted or would be, a line a file.
+pub(super) fn gc(report: &InventoryGcReport, output: &Output) -> Result<(), ApiError> {
+    for deleted in &report.deleted {
+        output.line(format!("{} INV-{}: {}", deleted.path, deleted.rule, deleted.why))?;
+    }
+    report.kept.iter().for_each(|kept| output.warn(kept));
+    for spared in &report.spared {
+        output.warn(format!("{spared} may not be deleted any more"));
+    }
+    let (files, bytes) = (report.deleted.len(), format_bytes(report.bytes));
+    output.note(if report.dry_run {
+        format!("{files} files of {bytes} may be deleted; nothing was")
+    } else {
+        format!("deleted {files} files of {bytes}")
+    });
     Ok(())
 }
 

@@ -1,0 +1,73 @@
+//! What commands that work on a catalogue have in common.
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use sovm_inventory::{
+    doc::{CleanText, EditionId, ProductId},
+    transition::EditionKey,
+};
+
+use super::Context;
+use crate::{
+    error::ApiError,
+    inventory::{Address, Author, Catalogue},
+};
+
+/// Which catalogue.
+#[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct StoreArgs {
+    /// The catalogue's directory
+    #[arg(long, value_name = "DIR")]
+    store: Option<String>,
+}
+
+/// Which catalogue, who changes it, and why.
+#[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct WriteArgs {
+    #[command(flatten)]
+    pub(super) at: StoreArgs,
+    /// Why; kept in the version for good
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who; kept in the version for good. Default: this user at this machine
+    #[arg(long, value_name = "NAME")]
+    actor: Option<CleanText>,
+}
+
+/// One edition.
+#[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct EditionArg {
+    /// The product
+    pub(super) product: ProductId,
+    /// Its edition
+    pub(super) edition: EditionId,
+}
+
+impl StoreArgs {
+    /// Opens the catalogue; a directory must be there.
+    pub(super) fn open(&self, context: &Context<'_>) -> Result<Catalogue, ApiError> {
+        Catalogue::open(self.address()?, context.output.clone())
+    }
+
+    /// Opens the catalogue; a directory that isn't there is made.
+    pub(super) fn open_or_make(&self, context: &Context<'_>) -> Result<Catalogue, ApiError> {
+        Catalogue::open_or_make(self.address()?, context.output.clone())
+    }
+
+    fn address(&self) -> Result<Address, ApiError> {
+        Address::parse(self.store.as_deref())
+    }
+}
+
+impl WriteArgs {
+    /// Who is recorded, and why.
+    pub(super) fn author(&self) -> Result<Author, ApiError> {
+        Author::new(self.actor.clone(), self.reason.clone())
+    }
+}
+
+impl EditionArg {
+    pub(super) fn key(self) -> EditionKey {
+        EditionKey::new(self.product, self.edition)
+    }
+}
