@@ -92,6 +92,8 @@ pub enum Response {
     Demo(DemoReport),
     /// `bench`
     Bench(Box<BenchReport>),
+    /// `bench --inventory`
+    BenchInventory(Box<BenchInventoryReport>),
     /// `edition fingerprint`
     EditionFingerprint(EditionFingerprintReport),
     /// `inventory init`

@@ -87,6 +87,7 @@ fn commands_of_the_design_parse() {
         "gc --after 0s --allow-large",
         "demo --keep dir",
         "bench --rows 1000 --objects 10 --runs 3 --dir d --duckdb python3",
+        "bench --inventory --products 100 --rows 1000 --runs 3 --dir d",
         "edition fingerprint a.parquet --json",
         "inventory init --store d --embargo --reason r --actor a",
         "inventory log --store d --limit 3",
