@@ -8,17 +8,23 @@
 //!
 //! The node's side runs what every command runs: requests to a node in a temporary home, objects that are encrypted and
 //! durable, bytes that are verified before they are decrypted. The rows are made up, so their plain copies give nothing away.
+//!
+//! [`run_inventory`] measures the other half, editions and their catalogue, in a plain directory.
 
 mod data;
 mod duckdb;
 mod files;
+mod inventory;
 mod plain;
 mod run;
 mod timing;
 
 use std::{path::PathBuf, sync::Arc};
 
-pub use self::run::run;
+pub use self::{
+    inventory::{InventoryBench, run_inventory},
+    run::run,
+};
 use crate::api::ProgressSink;
 
 /// What is measured.

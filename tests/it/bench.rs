@@ -75,3 +75,44 @@ fn bench_without_duckdb_says_so() {
     let why = report["duckdb_missing"].as_str().unwrap();
     assert!(why.contains("no-such-python"), "{why}");
 }
+
+/// A release of one product writes one leaf and one root, whatever else there is; the seal read every row.
+#[test]
+fn bench_of_the_inventory_counts_leaves_and_roots() {
+    let node = Node::empty();
+    let mut args = vec!["bench", "--inventory", "--products", "40", "--rows", "6000"];
+    args.extend(["--runs", "2"]);
+    let report = node.json(&args);
+    assert_eq!(report["command"], "bench-inventory");
+    let versions = report["versions"].as_array().unwrap();
+    let counts = |name: &str| {
+        let version = versions.iter().find(|version| version["name"] == name);
+        let version = version.unwrap_or_else(|| panic!("no {name}"));
+        ["products", "leaves_written", "roots_written"].map(|count| number(&version[count]))
+    };
+    assert_eq!(counts("one_product"), [1.0, 1.0, 1.0]);
+    assert_eq!(counts("one_product_again"), [1.0, 1.0, 1.0]);
+    // Four of forty were released one by one.
+    assert_eq!(counts("batch"), [36.0, 36.0, 1.0]);
+    assert_eq!(counts("rewrite_all"), [40.0, 40.0, 1.0]);
+    let again = versions.iter().find(|version| version["name"] == "one_product_again");
+    assert_eq!(
+        again.unwrap()["leaves_read"],
+        1,
+        "the writer of the version before knows the others"
+    );
+    let seal = &report["seal"];
+    assert_eq!(
+        ["rows", "new_rows", "files"].map(|count| number(&seal[count])),
+        [6_000.0, 100.0, 60.0]
+    );
+    assert!(
+        number(&seal["fingerprint_share"]) > 0.0 && number(&seal["rows_per_second_per_core"]) > 0.0,
+        "{seal}"
+    );
+    let table = node.ok(&args);
+    assert!(
+        table.contains("one product again") && table.contains("rows hashed a second"),
+        "{table}"
+    );
+}

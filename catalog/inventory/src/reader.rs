@@ -26,8 +26,9 @@ mod tests;
 pub use chain::versions_back_from;
 pub use fetch::Fetch;
 pub use finding::{Finding, Invalid};
-pub(crate) use head::find_base;
 pub use head::{Freshness, Head, Refresh, Way, find_head};
+pub(crate) use head::{find_base, find_base_from};
+pub(crate) use inventory::fetch_leaves;
 pub use inventory::{FullInventory, LiveEdition, LiveInventory, LiveProduct};
 
 /// Why a reader has no newer version. What it held before stays good (INV-352): it goes on serving that.

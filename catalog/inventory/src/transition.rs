@@ -30,6 +30,7 @@ mod clock;
 mod draft;
 mod fast_forward;
 mod judge;
+mod leaves;
 mod operation;
 mod prune;
 mod records;

@@ -12,7 +12,7 @@
 //! A [`Writer`] is handed a decision as a function from the newest version to the next one. It calls that function again
 //! for every head it loses a race to, so that no precondition is ever judged on an old version (INV-249).
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use thiserror::Error;
 
@@ -26,6 +26,7 @@ use crate::{
     transition::{RebuildRefused, Refusal, RepairRefused, Transition, Version, VersionError},
 };
 
+mod base;
 mod commit;
 mod create;
 mod current;
@@ -67,11 +68,14 @@ impl Clock for SystemClock {
 }
 
 /// Writes versions of one catalogue.
+///
+/// It keeps the leaves it read of the last version between commits, in memory; so do its clones, together.
 #[derive(Clone)]
 pub struct Writer {
     store: Arc<dyn InventoryStore>,
     identity: Identity,
     clock: Arc<dyn Clock>,
+    memory: Arc<base::Memory>,
 }
 
 impl std::fmt::Debug for Writer {
@@ -86,7 +90,12 @@ impl std::fmt::Debug for Writer {
 impl Writer {
     /// A writer of the catalogue in a store. Whether there is one shows at the first commit.
     pub fn new(store: Arc<dyn InventoryStore>, identity: Identity, clock: Arc<dyn Clock>) -> Self {
-        Self { store, identity, clock }
+        Self {
+            store,
+            identity,
+            clock,
+            memory: Arc::default(),
+        }
     }
 
     /// The store it writes to.
@@ -381,7 +390,10 @@ struct ReadCatalog {
 /// The newest version as a writer sees it.
 struct Newest {
     head: Head,
+    /// With the leaves that were needed so far.
     version: Version,
+    /// The products whose leaves this commit found in the store as the root names them.
+    confirmed: BTreeSet<ProductId>,
 }
 
 impl Newest {

@@ -107,6 +107,8 @@ pub enum Response {
     EditionCheck(EditionCheckReport),
     /// `edition copy`
     EditionCopy(EditionCopyReport),
+    /// `bench --inventory`
+    BenchInventory(Box<BenchInventoryReport>),
     /// `edition fingerprint`
     EditionFingerprint(EditionFingerprintReport),
     /// `inventory init`

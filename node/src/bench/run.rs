@@ -14,6 +14,7 @@ use arrow::{
 use async_trait::async_trait;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use sovm_object::parallel::cores;
+use tempfile::TempDir;
 
 use super::{
     BenchOptions, data,
@@ -46,17 +47,22 @@ const STEPS: u64 = 8;
 /// Measures everything.
 pub async fn run(options: BenchOptions) -> Result<BenchReport, ApiError> {
     let begun = Instant::now();
-    let place = || match &options.dir {
-        Some(dir) => tempfile::tempdir_in(dir),
-        None => tempfile::tempdir(),
-    };
-    let dir = place().map_err(|error| ApiError::io("making a directory for the benchmark", &error))?;
+    let dir = temporary(&options)?;
     let mut bench = Bench::start(options, dir.path()).await?;
     let report = bench.measure(dir.path()).await;
     bench.close().await;
     let mut report = report?;
     report.elapsed_ms = begun.elapsed().as_millis() as u64;
     Ok(report)
+}
+
+/// A directory that is removed with everything in it.
+pub(super) fn temporary(options: &BenchOptions) -> Result<TempDir, ApiError> {
+    let made = match &options.dir {
+        Some(dir) => tempfile::tempdir_in(dir),
+        None => tempfile::tempdir(),
+    };
+    made.map_err(|error| ApiError::io("making a directory for the benchmark", &error))
 }
 
 struct Bench {
@@ -433,7 +439,7 @@ fn lines(batches: &[RecordBatch]) -> Result<Vec<String>, ApiError> {
     Ok(lines)
 }
 
-fn machine() -> BenchMachine {
+pub(super) fn machine() -> BenchMachine {
     #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
     let aes = std::arch::is_x86_feature_detected!("aes");
     #[cfg(target_arch = "aarch64")]

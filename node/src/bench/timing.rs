@@ -1,6 +1,6 @@
 //! Times and what they are compared with.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::api::BenchRatio;
 
@@ -9,6 +9,11 @@ use crate::api::BenchRatio;
 pub(super) struct Times(Vec<f64>);
 
 impl Times {
+    /// Times that were taken elsewhere.
+    pub(super) fn of(times: &[Duration]) -> Self {
+        Self(times.iter().map(|time| time.as_secs_f64() * 1_000.0).collect())
+    }
+
     /// Adds the time since `begun`.
     pub(super) fn add(&mut self, begun: Instant) {
         self.0.push(begun.elapsed().as_secs_f64() * 1_000.0);
@@ -34,7 +39,7 @@ pub(super) fn ratio(with: &str, ours: f64, other: f64, target: Option<f64>) -> B
 }
 
 /// A thousandth is finer than any of these figures repeats.
-fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }
 
@@ -47,6 +52,7 @@ mod tests {
         assert_eq!(Times(vec![3.0, 1.0, 2.0]).median(), 2.0);
         assert_eq!(Times(vec![3.0, 1.0]).median(), 3.0);
         assert_eq!(Times::default().median(), 0.0);
+        assert_eq!(Times::of(&[Duration::from_micros(1_500)]).median(), 1.5);
         assert_eq!(ratio("x", 3.0, 2.0, None).ratio, 1.5);
         assert_eq!(ratio("x", 3.0, 0.0, None).ratio, 0.0);
     }

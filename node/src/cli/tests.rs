@@ -99,6 +99,7 @@ fn commands_of_the_design_parse() {
         "edition discard p 01980000-0000-7000-8000-000000000001 --store d",
         "edition check p 01980000-0000-7000-8000-000000000001 --profile receive --fingerprints",
         "edition copy p 01980000-0000-7000-8000-000000000001 --to m --store d",
+        "bench --inventory --products 100 --rows 1000 --runs 3 --dir d",
         "edition fingerprint a.parquet --json",
         "inventory init --store d --embargo --reason r --actor a",
         "inventory log --store d --limit 3",

@@ -1,6 +1,11 @@
 //! What an edition's files say: its structures, and the fingerprints of its tables.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    num::NonZeroUsize,
+};
+
+use futures::{StreamExt as _, TryStreamExt as _};
 
 use super::{
     EditionError, ProductEditions, TableList,
@@ -165,20 +170,32 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// INV-73: reads every file of a table and adds their fingerprints up.
+/// INV-73: reads every file of a table and adds their fingerprints up, on all cores.
 pub(super) async fn fingerprint_table(
     place: &ProductEditions,
     form: &CanonicalForm,
     table: &ListedTable,
 ) -> Result<Fingerprint<Table>, EditionError> {
-    let mut total = TableFingerprint { sum: 0, rows: 0 };
-    let mut first: Option<(&crate::doc::FilePath, String)> = None;
-    for listed in &table.files {
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    // Many files are read side by side, a thread for each; few files one by one, each by all threads.
+    let (files, threads) = match table.files.len() >= threads.get() {
+        true => (threads, NonZeroUsize::MIN),
+        false => (NonZeroUsize::MIN, threads),
+    };
+    let parts = table.files.iter().map(|listed| async move {
         let Some(file) = place.data.open(&listed.path).await? else {
             let (path, dataflow) = (listed.path.clone(), table.dataflow.clone());
             return Err(EditionError::NoData { path, dataflow });
         };
-        let part = read_part(file, form.clone(), &listed.path).await?;
+        let part = read_part(file, form.clone(), threads, &listed.path).await?;
+        Ok((listed, part))
+    });
+    // Collected first: the iterator borrows the table, and the stream must be able to move between threads.
+    let parts: Vec<_> = parts.collect();
+    let mut parts = futures::stream::iter(parts).buffered(files.get());
+    let mut total = TableFingerprint { sum: 0, rows: 0 };
+    let mut first: Option<(&crate::doc::FilePath, String)> = None;
+    while let Some((listed, part)) = parts.try_next().await? {
         if part.fingerprint.rows() != listed.rows {
             return Err(EditionError::Rows {
                 path: listed.path.clone(),
@@ -232,9 +249,11 @@ fn unreadable(what: &'static str, error: impl std::error::Error + Send + Sync + 
 async fn read_part(
     file: std::sync::Arc<dyn DataFile>,
     form: CanonicalForm,
+    threads: NonZeroUsize,
     path: &crate::doc::FilePath,
 ) -> Result<TablePart, EditionError> {
-    let part = blocking("reading the rows of", path.to_string(), move || Ok(file.table(form))).await?;
+    let read = move || Ok(file.table(form, threads));
+    let part = blocking("reading the rows of", path.to_string(), read).await?;
     part.map_err(|source| EditionError::Table {
         path: path.clone(),
         source: Box::new(source),

@@ -16,6 +16,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     io::{self, BufReader, Read},
+    num::NonZeroUsize,
     sync::Arc,
 };
 
@@ -32,7 +33,7 @@ use crate::{
     doc::{DigestAlgorithm, FilePath, ProductId, layout},
     fingerprint::{
         CanonicalForm, FileDigests, FileHasher, Fingerprint, Table,
-        parquet_table::{ParquetTableError, fingerprint_parquet},
+        parquet_table::{ParquetTableError, fingerprint_parquet_parallel},
     },
     store::{Creation, InventoryStore, StoreError, StorePath},
 };
@@ -70,8 +71,8 @@ pub trait DataFile: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Reads its rows, and says what they come to.
-    fn table(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError>;
+    /// Reads its rows, by at most so many threads, and says what they come to.
+    fn table(&self, form: CanonicalForm, threads: NonZeroUsize) -> Result<TablePart, ParquetTableError>;
 
     /// INV-101: digests the store itself keeps, as lower-case hex; none in a plain directory.
     fn kept_digests(&self) -> BTreeMap<DigestAlgorithm, String> {
@@ -145,7 +146,7 @@ impl<B: RandomBytes> DataFile for PlainParquet<B> {
         Ok(Some(self.metadata()?.schema().clone()))
     }
 
-    fn table(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError> {
+    fn table(&self, form: CanonicalForm, threads: NonZeroUsize) -> Result<TablePart, ParquetTableError> {
         let columns: Vec<String> = self
             .metadata()?
             .schema()
@@ -154,7 +155,7 @@ impl<B: RandomBytes> DataFile for PlainParquet<B> {
             .map(|field| format!("{} {}", field.name(), field.data_type()))
             .collect();
         Ok(TablePart {
-            fingerprint: fingerprint_parquet(form, Chunks(self.0.clone()))?,
+            fingerprint: fingerprint_parquet_parallel(form, &Chunks(self.0.clone()), threads)?,
             columns: columns.join(", "),
         })
     }
@@ -162,6 +163,12 @@ impl<B: RandomBytes> DataFile for PlainParquet<B> {
 
 /// The bytes of a file as Parquet's reader wants them.
 struct Chunks<B>(Arc<B>);
+
+impl<B> Clone for Chunks<B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
 
 /// Reads on from an offset.
 struct ReadFrom<B> {
@@ -311,6 +318,7 @@ mod tests {
     use super::*;
     use crate::{
         edition::testing::{numbers, product},
+        fingerprint::fingerprint_parquet,
         store::MemoryStore,
     };
 
@@ -339,7 +347,7 @@ mod tests {
                 digest_data(&*file).unwrap().blake3,
                 Some(*blake3::hash(&first).as_bytes())
             );
-            let part = file.table(CanonicalForm::ONE).unwrap();
+            let part = file.table(CanonicalForm::ONE, NonZeroUsize::MIN).unwrap();
             let whole = fingerprint_parquet(CanonicalForm::ONE, first).unwrap();
             assert!(part.fingerprint.same_as(&whole).unwrap());
             assert!(part.columns.contains("value"), "{}", part.columns);
@@ -354,7 +362,10 @@ mod tests {
         for length in [0, 1, 7, 8, 12, whole.len() / 2, whole.len() - 1] {
             let file = PlainParquet::new(whole.slice(..length));
             assert!(file.rows().is_err(), "{length} bytes");
-            assert!(file.table(CanonicalForm::ONE).is_err(), "{length} bytes");
+            assert!(
+                file.table(CanonicalForm::ONE, NonZeroUsize::MIN).is_err(),
+                "{length} bytes"
+            );
         }
     }
 

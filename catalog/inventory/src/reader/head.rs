@@ -1,6 +1,6 @@
 //! Finding the newest version.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 use chrono::TimeDelta;
 
@@ -19,13 +19,13 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    root: Stored<Root>,
+    root: Arc<Stored<Root>>,
 }
 
 impl Head {
     /// Takes a root this process wrote itself.
     pub(crate) fn written(root: Stored<Root>) -> Self {
-        Self { root }
+        Self { root: Arc::new(root) }
     }
 
     /// The version's root.
@@ -87,13 +87,19 @@ pub struct Refresh {
 ///
 /// On an error the caller keeps what it holds.
 pub async fn find_head<F: Fetch + ?Sized>(fetch: &F, held: Option<RootRef>) -> Result<Refresh, ReadError> {
-    find(fetch, held, Epochs::Catalog).await
+    find(fetch, held, Epochs::Catalog, None).await
 }
 
-async fn find<F: Fetch + ?Sized>(fetch: &F, held: Option<RootRef>, epochs: Epochs) -> Result<Refresh, ReadError> {
+async fn find<F: Fetch + ?Sized>(
+    fetch: &F,
+    held: Option<RootRef>,
+    epochs: Epochs,
+    seen: Option<&Head>,
+) -> Result<Refresh, ReadError> {
     let mut search = Search {
         fetch,
         epochs,
+        seen,
         claim: None,
         findings: Vec::new(),
     };
@@ -124,7 +130,15 @@ async fn find<F: Fetch + ?Sized>(fetch: &F, held: Option<RootRef>, epochs: Epoch
 /// Finds the version a writer builds on: as [`find_head`], but of whichever epoch, since the first version of a new epoch is
 /// built on the last one of the epoch before. None before the first version.
 pub(crate) async fn find_base<F: Fetch + ?Sized>(fetch: &F) -> Result<Option<Refresh>, ReadError> {
-    match find(fetch, None, Epochs::Any).await {
+    find_base_from(fetch, None).await
+}
+
+/// As [`find_base`]. A root whose bytes are those of `seen` isn't hashed and parsed once more.
+pub(crate) async fn find_base_from<F: Fetch + ?Sized>(
+    fetch: &F,
+    seen: Option<&Head>,
+) -> Result<Option<Refresh>, ReadError> {
+    match find(fetch, None, Epochs::Any, seen).await {
         Err(ReadError::NoVersion { bound: 0, .. }) => Ok(None),
         found => found.map(Some),
     }
@@ -140,6 +154,8 @@ enum Epochs {
 struct Search<'a, F: ?Sized> {
     fetch: &'a F,
     epochs: Epochs,
+    /// A version that was verified before.
+    seen: Option<&'a Head>,
     /// What `CURRENT` says of a root that doesn't verify.
     claim: Option<RootRef>,
     findings: Vec<Finding>,
@@ -171,7 +187,7 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
     }
 
     /// INV-147, INV-256: the root `CURRENT` names, if it is the one it names.
-    async fn named(&mut self, named: RootRef) -> Result<Option<Stored<Root>>, ReadError> {
+    async fn named(&mut self, named: RootRef) -> Result<Option<Arc<Stored<Root>>>, ReadError> {
         match self.verified(named).await? {
             Ok(root) => Ok(Some(root)),
             Err(why) => {
@@ -183,13 +199,17 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
     }
 
     /// Reads a root that is known by its hash.
-    async fn verified(&self, named: RootRef) -> Result<Result<Stored<Root>, Invalid>, ReadError> {
+    async fn verified(&self, named: RootRef) -> Result<Result<Arc<Stored<Root>>, Invalid>, ReadError> {
         let Some(bytes) = self.fetch(&layout::root(named.seq)).await? else {
             return Ok(Err(Invalid::Absent));
         };
-        let root = match Stored::<Root>::verify(bytes, named.root_sha256) {
-            Ok(root) => root,
-            Err(error) => return Ok(Err(Invalid::Document(error))),
+        let seen = self.seen.map(|seen| &seen.root);
+        let root = match seen.filter(|seen| seen.sha256() == named.root_sha256 && *seen.bytes() == bytes) {
+            Some(seen) => Arc::clone(seen),
+            None => match Stored::<Root>::verify(bytes, named.root_sha256) {
+                Ok(root) => Arc::new(root),
+                Err(error) => return Ok(Err(Invalid::Document(error))),
+            },
         };
         if root.seq != named.seq {
             return Ok(Err(Invalid::Number { found: root.seq }));
@@ -204,7 +224,7 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
     }
 
     /// INV-257: tries the numbers after a version one by one until there is nothing under the next name.
-    async fn probe(&mut self, from: Stored<Root>) -> Result<Stored<Root>, ReadError> {
+    async fn probe(&mut self, from: Arc<Stored<Root>>) -> Result<Arc<Stored<Root>>, ReadError> {
         let mut newest = from;
         let mut base = Some(newest.sha256());
         let mut next = newest.seq.next();
@@ -240,7 +260,7 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
                         self.findings.push(Finding::HistoryFieldsLost { seq });
                     }
                     base = Some(root.sha256());
-                    newest = root;
+                    newest = Arc::new(root);
                 }
                 // INV-260: skipped. A later version counts again only if it follows the version `CURRENT` named here; else
                 // nothing vouches for what it follows, and it is looked at for the report alone.
@@ -263,7 +283,7 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
         &mut self,
         current: Option<Current>,
         held: Option<RootRef>,
-    ) -> Result<(Option<Stored<Root>>, Way, Option<RootRef>), ReadError> {
+    ) -> Result<(Option<Arc<Stored<Root>>>, Way, Option<RootRef>), ReadError> {
         let bytes = self.fetch(layout::CATALOG).await?.ok_or(ReadError::NoCatalog)?;
         let catalog = Catalog::decode(&bytes)?;
         let (epoch, expired_through) = if catalog.is_opted_in() {
@@ -303,7 +323,7 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
         epoch: Epoch,
         current: Option<Current>,
         held: Option<RootRef>,
-    ) -> Result<Option<Stored<Root>>, ReadError> {
+    ) -> Result<Option<Arc<Stored<Root>>>, ReadError> {
         // Back from the version before the one `CURRENT` named wrongly, which most often is a step or two.
         let mut back = current.and_then(|current| current.root.seq.previous());
         let mut start = None;
@@ -312,7 +332,7 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
                 && let Ok(root) = alone(seq, bytes)
                 && (root.restore_epoch == epoch || self.epochs == Epochs::Any)
             {
-                start = Some(root);
+                start = Some(Arc::new(root));
                 break;
             }
             back = seq.previous();
@@ -343,7 +363,7 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
                 };
                 match judged {
                     Ok(root) => {
-                        base = Some(root);
+                        base = Some(Arc::new(root));
                         break;
                     }
                     Err(why) => self.findings.push(Finding::InvalidRoot { seq, why }),
@@ -370,7 +390,11 @@ impl<F: Fetch + ?Sized> Search<'_, F> {
 
     /// INV-258, INV-133: holds what was found against what is held. Within an epoch a reader goes forward only; another,
     /// later epoch starts anew.
-    async fn settle(&mut self, found: Option<Stored<Root>>, held: Option<RootRef>) -> Result<Stored<Root>, ReadError> {
+    async fn settle(
+        &mut self,
+        found: Option<Arc<Stored<Root>>>,
+        held: Option<RootRef>,
+    ) -> Result<Arc<Stored<Root>>, ReadError> {
         let reference = found.as_ref().map(|root| RootRef {
             restore_epoch: root.restore_epoch,
             seq: root.seq,

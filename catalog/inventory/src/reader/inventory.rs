@@ -223,6 +223,18 @@ async fn load_leaves<F: Fetch + ?Sized, T>(
             None => wanted.push((product.clone(), *leaf)),
         }
     }
+    leaves.extend(fetch_leaves(fetch, seq, wanted, keep).await?);
+    Ok(leaves)
+}
+
+/// Reads leaves of a version, each verified by the hash its root names.
+pub(crate) async fn fetch_leaves<F: Fetch + ?Sized, T>(
+    fetch: &F,
+    seq: Seq,
+    wanted: Vec<(ProductId, LeafRef)>,
+    keep: impl Fn(Stored<Leaf>) -> T,
+) -> Result<Vec<(ProductId, T)>, ReadError> {
+    let mut leaves = Vec::with_capacity(wanted.len());
     let loads = wanted.into_iter().map(|(product_id, leaf)| async move {
         let leaf_sha256 = leaf.leaf_sha256;
         let Some(bytes) = fetch.fetch(&StorePath::parse(&leaf.path())?).await? else {
@@ -254,7 +266,7 @@ async fn load_leaves<F: Fetch + ?Sized, T>(
     });
     let mut loads = futures::stream::iter(loads).buffer_unordered(LEAVES_AT_ONCE);
     while let Some((product, leaf)) = loads.try_next().await? {
-        leaves.insert(product, keep(leaf));
+        leaves.push((product, keep(leaf)));
     }
     Ok(leaves)
 }

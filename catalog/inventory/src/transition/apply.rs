@@ -39,10 +39,10 @@ pub struct Transition {
 impl Transition {
     /// INV-168: the leaves to write, which are those the base version does not name.
     pub fn new_leaves<'a>(&'a self, base: &'a Version) -> impl Iterator<Item = &'a Arc<Stored<Leaf>>> {
-        self.next.leaves.iter().filter_map(|(product_id, leaf)| {
-            let old = base.leaves.get(product_id).map(|leaf| leaf.sha256());
-            (old != Some(leaf.sha256())).then_some(leaf)
-        })
+        let differing = self.next.leaves.differing(&base.leaves);
+        differing
+            .into_iter()
+            .filter_map(|product_id| self.next.leaves.get(product_id))
     }
 }
 

@@ -10,17 +10,7 @@ use crate::doc::{ChangeItem, EditionId, EntryChange, EntryStatus, LeafChange, Li
 /// It reads these two versions and no other, so it does not matter which version the next one was built from: a correction is
 /// listed against the head it replaces (INV-165).
 pub fn change_list(base: &Version, next: &Version) -> Vec<ChangeItem> {
-    let mut products: BTreeSet<&ProductId> = BTreeSet::new();
-    for (product_id, leaf) in &next.leaves {
-        if base.leaves.get(product_id).map(|leaf| leaf.sha256()) != Some(leaf.sha256()) {
-            products.insert(product_id);
-        }
-    }
-    products.extend(
-        base.leaves
-            .keys()
-            .filter(|product_id| !next.leaves.contains_key(*product_id)),
-    );
+    let mut products: BTreeSet<&ProductId> = next.leaves.differing(&base.leaves).into_iter().collect();
     let came = next
         .retired
         .keys()
@@ -38,12 +28,12 @@ pub fn change_list(base: &Version, next: &Version) -> Vec<ChangeItem> {
             .filter(|e| e.product_id == *product_id)
             .map(|e| e.edition_id)
             .collect();
-        let (from, to) = (base.leaves.get(product_id), next.leaves.get(product_id));
         let leaf_sha256 = LeafChange {
-            from: from.map(|leaf| leaf.sha256()),
-            to: to.map(|leaf| leaf.sha256()),
+            from: base.leaves.sha256(product_id),
+            to: next.leaves.sha256(product_id),
         };
         if leaf_sha256.from != leaf_sha256.to {
+            let (from, to) = (base.leaves.get(product_id), next.leaves.get(product_id));
             editions.extend(
                 from.iter()
                     .chain(to.iter())
@@ -136,10 +126,13 @@ impl Standings {
     /// How a version stands.
     pub fn of(version: &Version) -> Self {
         let key = |product: &ProductId, edition| EditionKey::new(product.clone(), edition);
-        let recorded = version.leaves.iter().flat_map(|(product, leaf)| {
-            leaf.editions
-                .iter()
-                .map(move |entry| (key(product, entry.edition_id), Standing::Recorded(entry.into())))
+        let recorded = version.leaves.values().flat_map(|leaf| {
+            leaf.editions.iter().map(|entry| {
+                (
+                    key(&leaf.product_id, entry.edition_id),
+                    Standing::Recorded(entry.into()),
+                )
+            })
         });
         let retired = version
             .retired
@@ -148,8 +141,8 @@ impl Standings {
         Self {
             leaves: version
                 .leaves
-                .iter()
-                .map(|(product, leaf)| (product.clone(), leaf.sha256()))
+                .hashes()
+                .map(|(product, leaf)| (product.clone(), leaf))
                 .collect(),
             editions: recorded.chain(retired).collect(),
         }

@@ -48,10 +48,10 @@ struct Holders {
 pub(super) fn judge(base: &Version, next: &Version, context: &Context<'_>) -> Result<Vec<Blame>, Refusal> {
     let mut blames = Vec::new();
     let mut incoming = Vec::new();
-    for (product_id, leaf) in &next.leaves {
-        if base.leaves.get(product_id).map(|leaf| leaf.sha256()) == Some(leaf.sha256()) {
+    for product_id in next.leaves.differing(&base.leaves) {
+        let Some(leaf) = next.leaves.get(product_id) else {
             continue;
-        }
+        };
         let entries: Vec<(EditionKey, &Entry)> = incoming_entries(base, leaf).collect();
         for finding in leaf_findings(leaf, |edition| next.status(edition).is_some()) {
             let blamed = match &finding {

@@ -1,22 +1,27 @@
 //! A version of the Inventory as transitions see it: a root and all its leaves.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::{EditionKey, Refusal};
+use super::{EditionKey, Refusal, leaves::Leaves};
 use crate::doc::{
     CleanText, EditionId, EditionState, Entry, EntryStatus, Instant, Leaf, LeafRef, ProductId, Root, Seq, Sha256,
     Stored, Tombstone,
 };
 
-/// A root with every leaf it names: what a transition starts from and what it produces.
+/// A root with the leaves it names: what a transition starts from and what it produces.
 ///
-/// Leaves are shared between versions, so a version costs memory for what it changed only.
+/// Leaves are shared between versions, so a version costs memory for what it changed only. [`Version::of`] takes every leaf.
+/// A commit hands out versions of which only some leaves were read: whatever is concluded from a leaf that was not, the commit
+/// throws away, reads the leaf and asks again.
 #[derive(Clone, Debug)]
 pub struct Version {
     pub(super) seq: Option<Seq>,
     pub(super) created_at: Option<Instant>,
     pub(super) embargo: bool,
-    pub(super) leaves: BTreeMap<ProductId, Arc<Stored<Leaf>>>,
+    pub(super) leaves: Leaves,
     pub(super) retired: BTreeMap<EditionKey, Tombstone>,
 }
 
@@ -64,7 +69,7 @@ impl Version {
             seq: None,
             created_at: None,
             embargo,
-            leaves: BTreeMap::new(),
+            leaves: Leaves::default(),
             retired: BTreeMap::new(),
         }
     }
@@ -72,51 +77,108 @@ impl Version {
     /// Joins a root with its leaves. `leaf` gives the verified leaf of a hash; leaves are asked for by hash, so a reader can
     /// hand out the ones it holds already.
     pub fn of(root: &Root, mut leaf: impl FnMut(Sha256) -> Option<Arc<Stored<Leaf>>>) -> Result<Self, VersionError> {
-        let seq = root.seq;
-        let mut leaves = BTreeMap::new();
+        let mut version = Self::named(root);
         for (product_id, LeafRef { leaf_sha256 }) in &root.products {
-            let (product_id, leaf_sha256) = (product_id.clone(), *leaf_sha256);
             // A leaf under a wrong hash would be a caller's mistake; it is treated as one that was not read.
-            let Some(leaf) = leaf(leaf_sha256).filter(|leaf| leaf.sha256() == leaf_sha256) else {
-                return Err(VersionError::LeafMissing {
-                    seq,
-                    product_id,
-                    leaf_sha256,
-                });
+            let Some(leaf) = leaf(*leaf_sha256).filter(|leaf| leaf.sha256() == *leaf_sha256) else {
+                return Err(version.leaf_missing(product_id, *leaf_sha256));
             };
-            if leaf.product_id != product_id {
-                let found = leaf.product_id.clone();
-                return Err(VersionError::OtherProduct {
-                    seq,
-                    product_id,
-                    leaf_sha256,
-                    found,
-                });
-            }
-            leaves.insert(product_id, leaf);
+            version.read(product_id, leaf)?;
+        }
+        Ok(version)
+    }
+
+    /// The version of a root whose leaves are known by their hashes alone.
+    pub(crate) fn named(root: &Root) -> Self {
+        let mut leaves = Leaves::default();
+        for (product_id, LeafRef { leaf_sha256 }) in &root.products {
+            leaves.insert_named(product_id.clone(), *leaf_sha256);
         }
         let mut retired = BTreeMap::new();
         for tombstone in &root.retired {
             let edition = EditionKey::new(tombstone.product_id.clone(), tombstone.edition_id);
-            let recorded = leaves
-                .get(&edition.product_id)
-                .and_then(|leaf| leaf.entry(&edition.edition_id));
-            if let Some(entry) = recorded {
-                return Err(VersionError::RecordedAndRetired {
-                    seq,
-                    edition,
-                    state: entry.state,
-                });
-            }
             retired.entry(edition).or_insert_with(|| tombstone.clone());
         }
-        Ok(Self {
-            seq: Some(seq),
+        Self {
+            seq: Some(root.seq),
             created_at: Some(root.created_at),
             embargo: root.embargo,
             leaves,
             retired,
-        })
+        }
+    }
+
+    /// Takes a leaf that was read: the one the root names for this product, in which no edition stands that is a tombstone.
+    pub(crate) fn read(&mut self, product_id: &ProductId, leaf: Arc<Stored<Leaf>>) -> Result<(), VersionError> {
+        let seq = self.seq.unwrap_or(Seq::FIRST);
+        let leaf_sha256 = leaf.sha256();
+        match self.leaves.sha256(product_id) {
+            Some(named) if named == leaf_sha256 => {}
+            named => return Err(self.leaf_missing(product_id, named.unwrap_or(leaf_sha256))),
+        }
+        if leaf.product_id != *product_id {
+            return Err(VersionError::OtherProduct {
+                seq,
+                product_id: product_id.clone(),
+                leaf_sha256,
+                found: leaf.product_id.clone(),
+            });
+        }
+        for entry in leaf.editions.iter().filter(|_| !self.retired.is_empty()) {
+            let edition = EditionKey::new(product_id.clone(), entry.edition_id);
+            if self.retired.contains_key(&edition) {
+                let state = entry.state;
+                return Err(VersionError::RecordedAndRetired { seq, edition, state });
+            }
+        }
+        self.leaves.insert(product_id.clone(), leaf);
+        Ok(())
+    }
+
+    /// The leaf of a product, if it was read.
+    pub(crate) fn leaf_if_read(&self, product_id: &ProductId) -> Option<&Arc<Stored<Leaf>>> {
+        self.leaves.peek(product_id)
+    }
+
+    /// The products whose leaves were asked for since the last call and are known by their hashes alone. While there are
+    /// any, nothing that was concluded from this version holds.
+    pub(crate) fn take_asked(&self) -> BTreeSet<ProductId> {
+        self.leaves.take_asked()
+    }
+
+    /// The leaves this version has and another one has not, by product.
+    pub(crate) fn new_leaves(&self, base: &Self) -> Result<Vec<Arc<Stored<Leaf>>>, VersionError> {
+        let mut new = Vec::new();
+        for product_id in self.leaves.differing(&base.leaves) {
+            match (self.leaves.peek(product_id), self.leaves.sha256(product_id)) {
+                (Some(leaf), _) => new.push(Arc::clone(leaf)),
+                (None, Some(leaf_sha256)) => return Err(self.leaf_missing(product_id, leaf_sha256)),
+                (None, None) => {}
+            }
+        }
+        Ok(new)
+    }
+
+    /// This version once it is written under a root, to be a base itself.
+    pub(crate) fn written_as(mut self, root: &Root) -> Self {
+        self.seq = Some(root.seq);
+        self.created_at = Some(root.created_at);
+        self.leaves.part_from_base();
+        self
+    }
+
+    /// The error of a leaf that is known by its hash where it is needed.
+    pub(crate) fn missing(&self, product_id: ProductId) -> VersionError {
+        let leaf_sha256 = self.leaves.sha256(&product_id).unwrap_or_else(|| Sha256::of(&[]));
+        self.leaf_missing(&product_id, leaf_sha256)
+    }
+
+    fn leaf_missing(&self, product_id: &ProductId, leaf_sha256: Sha256) -> VersionError {
+        VersionError::LeafMissing {
+            seq: self.seq.unwrap_or(Seq::FIRST),
+            product_id: product_id.clone(),
+            leaf_sha256,
+        }
     }
 
     /// The version's number; none before the first.
@@ -147,15 +209,8 @@ impl Version {
     /// The `products` of this version's root.
     pub fn products(&self) -> BTreeMap<ProductId, LeafRef> {
         self.leaves
-            .iter()
-            .map(|(id, leaf)| {
-                (
-                    id.clone(),
-                    LeafRef {
-                        leaf_sha256: leaf.sha256(),
-                    },
-                )
-            })
+            .hashes()
+            .map(|(product_id, leaf_sha256)| (product_id.clone(), LeafRef { leaf_sha256 }))
             .collect()
     }
 

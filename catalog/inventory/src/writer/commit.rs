@@ -1,19 +1,19 @@
 //! One version: read the head, decide, write.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::{Base, CommitError, Committed, Newest, Outcome, Planned, ReadCatalog, WriteError, Writer};
+use super::{Base, CommitError, Committed, Newest, Outcome, Planned, ReadCatalog, WriteError, Writer, base::Decided};
 use crate::{
     doc::{
         Catalog, Document as _, Event, FormatVersion, History, Leaf, Root, RootHistory, Seq, Sha256, Stored,
         WriterSupport, layout,
     },
-    reader::{Fetch as _, Finding, FullInventory, Head, find_base},
+    reader::{Fetch as _, Head},
     store::{Creation, StoreError, StorePath},
-    transition::{Version, change_list, next_created_at},
+    transition::Version,
 };
 
 /// How many lost races end a commit. Each one means that somebody else wrote a version.
@@ -26,6 +26,9 @@ impl Writer {
     ///
     /// `decide` is called with the head as it is under the lock, and called anew with every head this commit lost a race to
     /// (INV-249 to INV-251). It answers with a version, with `None` if there is nothing to do, or with its own refusal.
+    ///
+    /// It is also called anew on the same head after it looked at a leaf that was not read yet. Its answer to the earlier
+    /// call counts for nothing, so what it keeps beside its answer must be what its last call found.
     pub async fn commit<E: std::error::Error + 'static>(
         &self,
         decide: impl FnMut(Base<'_>) -> Result<Option<Planned>, E> + Send,
@@ -44,7 +47,7 @@ impl Writer {
         for attempts in 1..=ATTEMPTS {
             // INV-136: on every commit, since a catalogue may opt in between two.
             let ReadCatalog { catalog, .. } = self.catalog().await?;
-            let newest = self.newest(&catalog).await?;
+            let mut newest = self.newest(&catalog).await?;
             if let Some(lost) = lost
                 && newest.as_ref().is_none_or(|newest| newest.head.root().seq < lost)
             {
@@ -57,22 +60,32 @@ impl Writer {
                 }
                 .into());
             }
-            let empty = Version::before_the_first(false);
-            let version = newest.as_ref().map_or(&empty, |newest| &newest.version);
-            let now = self.clock.now();
-            let at = next_created_at(version.created_at(), now).map_err(WriteError::from)?;
-            let root = newest.as_ref().map(|newest| newest.head.root());
-            let Some(planned) = decide(Base { version, root, now, at }).map_err(CommitError::Refused)? else {
-                return Ok(Outcome::Unchanged(newest.map(|newest| newest.head)));
+            let decided = match self.decide(newest.as_mut(), &mut decide).await {
+                Ok(Some(decided)) => decided,
+                nothing => {
+                    let head = newest.as_ref().map(|newest| newest.head.clone());
+                    newest.into_iter().for_each(|newest| self.remember(newest));
+                    return nothing.map(|_| Outcome::Unchanged(head));
+                }
             };
-            let root = self.root(&catalog, newest.as_ref(), version, at, &planned)?;
-            self.write_leaves(version, &planned.next).await?;
+            let root = self.root(&catalog, newest.as_ref(), &decided)?;
+            let planned = decided.planned;
+            let empty = Version::before_the_first(false);
+            let base = newest.as_ref().map_or(&empty, |newest| &newest.version);
+            self.write_leaves(planned.next.new_leaves(base).map_err(WriteError::from)?)
+                .await?;
             if self.create_root(&root).await? == Creation::Exists {
                 lost = Some(root.seq);
+                newest.into_iter().for_each(|newest| self.remember(newest));
                 tokio::task::yield_now().await;
                 continue;
             }
             let head = Head::written(root);
+            self.remember(Newest {
+                version: planned.next.written_as(head.root()),
+                head: head.clone(),
+                confirmed: BTreeSet::new(),
+            });
             let current = self.advance_current(head.reference()).await;
             if let Err(error) = &current {
                 tracing::warn!(seq = %head.root().seq, %error, "the version is written, CURRENT is not");
@@ -104,51 +117,6 @@ impl Writer {
         })
     }
 
-    /// Reads the newest version with its leaves; none before the first one.
-    pub(super) async fn newest(&self, catalog: &Catalog) -> Result<Option<Newest>, WriteError> {
-        let Some(found) = find_base(&*self.store).await? else {
-            return Ok(None);
-        };
-        let root = found.head.root();
-        let seq = root.seq;
-        for finding in &found.findings {
-            match finding {
-                Finding::InvalidRoot { seq: invalid, .. } if *invalid > seq => {
-                    let (seq, head) = (*invalid, Some(seq));
-                    return Err(WriteError::Blocked {
-                        seq,
-                        head,
-                        finding: finding.to_string(),
-                    });
-                }
-                Finding::CurrentNamesBadRoot { named, .. }
-                    if named.seq > seq && named.restore_epoch >= catalog.restore_epoch =>
-                {
-                    return Err(WriteError::CurrentAhead {
-                        named: named.seq,
-                        head: Some(seq),
-                    });
-                }
-                _ => {}
-            }
-        }
-        if root.restore_epoch > catalog.restore_epoch {
-            let (catalog, base) = (catalog.restore_epoch, root.restore_epoch);
-            return Err(WriteError::EpochBehind { catalog, base, seq });
-        }
-        if let Some(expired_through) = self.history(catalog).await?.and_then(|history| history.expired_through)
-            && seq <= expired_through
-        {
-            return Err(WriteError::Expired { seq, expired_through });
-        }
-        let full = FullInventory::load(&*self.store, found.head, None).await?;
-        let version = full.to_version()?;
-        Ok(Some(Newest {
-            head: full.head().clone(),
-            version,
-        }))
-    }
-
     /// INV-255: read afresh under the lock, on an opted-in catalogue only.
     pub(super) async fn history(&self, catalog: &Catalog) -> Result<Option<History>, WriteError> {
         if !catalog.is_opted_in() {
@@ -161,14 +129,8 @@ impl Writer {
 
     /// Puts the root together. Link, change list and time follow the base version, whichever version the content was built
     /// from (INV-165).
-    fn root(
-        &self,
-        catalog: &Catalog,
-        newest: Option<&Newest>,
-        base: &Version,
-        at: crate::doc::Instant,
-        planned: &Planned,
-    ) -> Result<Stored<Root>, WriteError> {
+    fn root(&self, catalog: &Catalog, newest: Option<&Newest>, decided: &Decided) -> Result<Stored<Root>, WriteError> {
+        let Decided { planned, at, changes } = decided;
         let base_root = newest.map(|newest| newest.head.root());
         let base_seq = base_root.map(|root| root.seq);
         let seq = match base_seq {
@@ -184,7 +146,7 @@ impl Writer {
             seq,
             previous_inventory: planned.corrects_from.or(base_seq),
             restore_epoch: catalog.restore_epoch,
-            created_at: at,
+            created_at: *at,
             producer: self.identity.producer.clone(),
             embargo: planned.next.embargo(),
             products: planned.next.products(),
@@ -197,7 +159,7 @@ impl Writer {
             extensions,
             history: Some(RootHistory {
                 previous_root_sha256: base_root.map(Stored::sha256),
-                changes: change_list(base, &planned.next),
+                changes: changes.clone(),
             }),
             extra: crate::doc::JsonObject::new(),
         };
@@ -206,16 +168,8 @@ impl Writer {
     }
 
     /// INV-246, INV-248: every leaf the base version doesn't have, before the root that names it.
-    async fn write_leaves(&self, base: &Version, next: &Version) -> Result<(), WriteError> {
-        let new = next
-            .leaves()
-            .filter(|leaf| {
-                base.leaf(&leaf.product_id)
-                    .is_none_or(|held| held.sha256() != leaf.sha256())
-            })
-            .map(|leaf| self.write_leaf(Arc::clone(leaf)));
-        // Collected first: the iterator borrows the versions, and the stream must be able to move between threads.
-        let new: Vec<_> = new.collect();
+    async fn write_leaves(&self, new: Vec<Arc<Stored<Leaf>>>) -> Result<(), WriteError> {
+        let new = new.into_iter().map(|leaf| self.write_leaf(leaf));
         futures::stream::iter(new)
             .buffer_unordered(LEAVES_AT_ONCE)
             .try_collect::<()>()

@@ -115,8 +115,9 @@ impl Writer {
         };
         let key = EditionKey::new(product.clone(), edition);
         let ReadCatalog { catalog, .. } = self.catalog().await?;
-        let newest = self.newest(&catalog).await?;
-        if let Some(newest) = &newest {
+        let mut newest = self.newest(&catalog).await?;
+        if let Some(newest) = &mut newest {
+            self.read_leaves(newest, [product.clone()].into()).await?;
             if newest.version.status(&key).is_some() {
                 self.end_seal(product, &edition).await?;
                 return Ok(Repair::AlreadyRecorded(edition));

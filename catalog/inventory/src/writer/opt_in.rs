@@ -22,7 +22,7 @@ impl Writer {
         if let Some(since) = catalog.since_seq {
             return Err(OptInRefusal::AlreadyIn(since).into());
         }
-        let newest = self.newest(&catalog).await?.ok_or(OptInRefusal::NoVersion)?;
+        let newest = self.newest_whole(&catalog).await?.ok_or(OptInRefusal::NoVersion)?;
         let since_seq = self.history_since(&newest.head).await?;
 
         let history = History::at_opt_in(catalog.catalog_id, catalog.restore_epoch).encode()?;

@@ -146,7 +146,7 @@ impl Writer {
         let values: Vec<_> = manifests.iter().map(Stored::value).collect();
         let states = rebuild(&values, &seen, highest)?;
         if let Some(seq) = newest_root {
-            return Err(match self.newest(&catalog).await {
+            return Err(match self.newest_whole(&catalog).await {
                 Ok(_) => RebuildRefusal::Readable(seq).into(),
                 Err(error) => RebuildRefusal::Unreadable {
                     seq,

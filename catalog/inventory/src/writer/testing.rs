@@ -16,8 +16,8 @@ use object_store::memory::InMemory;
 use super::{Base, Clock, CommitError, Committed, Identity, NewCatalog, Outcome, Planned, Writer};
 use crate::{
     doc::{
-        CatalogId, Document, EditionId, FormatVersion, Instant, JsonObject, Lifecycle, Manifest, Producer, ProductId,
-        ProductKind, Root, RootRef, Seq, Stored, layout,
+        ArtefactRecord, CatalogId, Document, EditionId, FormatVersion, Instant, JsonObject, Lifecycle, Manifest,
+        Producer, ProductId, ProductKind, Root, RootRef, Seq, Stored, layout,
     },
     reader::{FullInventory, find_head},
     store::{
@@ -106,6 +106,17 @@ impl World {
 
     /// A sealed edition without files: the protocol looks at names and hashes only.
     pub(crate) fn edition(&mut self, name: &str, number: u8, previous: Option<EditionId>) -> SealedEdition {
+        self.edition_with(name, number, previous, Vec::new())
+    }
+
+    /// The same with artefacts.
+    pub(crate) fn edition_with(
+        &mut self,
+        name: &str,
+        number: u8,
+        previous: Option<EditionId>,
+        artefacts: Vec<ArtefactRecord>,
+    ) -> SealedEdition {
         let created_at = at("2026-03-01T08:00:00Z");
         let mut random = [number; 10];
         random[..name.len().min(9)].copy_from_slice(&name.as_bytes()[..name.len().min(9)]);
@@ -120,7 +131,7 @@ impl World {
             engine: crate::doc::EngineVersions::default(),
             files: Vec::new(),
             bindings: Vec::new(),
-            artefacts: Vec::new(),
+            artefacts,
             canonical_form: "1".parse().expect("a form"),
             content_fingerprint: None,
             producer_fields: JsonObject::new(),

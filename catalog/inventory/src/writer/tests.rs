@@ -3,6 +3,7 @@
 mod commit;
 mod crash;
 mod journal;
+mod leaves;
 mod opt_in;
 mod race;
 mod rebuild;

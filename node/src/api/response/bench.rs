@@ -73,7 +73,7 @@ pub struct BenchFigure {
 /// A comparison.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct BenchRatio {
-    /// Stable name: `datafusion_plain`, `parquet_plain_write`, `duckdb_encrypted`, `duckdb_plain`.
+    /// Stable name: `datafusion_plain`, `parquet_plain_write`, `duckdb_encrypted`, `duckdb_plain`; `rewrite_all`.
     pub with: String,
     /// Milliseconds the other took.
     pub ms: f64,
@@ -106,4 +106,76 @@ pub struct BenchPoint {
     pub planning_target_ms: f64,
     /// The same query over one plain Parquet file of the same rows.
     pub against: Vec<BenchRatio>,
+}
+
+/// The figures of one `sovm bench --inventory`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct BenchInventoryReport {
+    /// What it ran on.
+    pub machine: BenchMachine,
+    /// This program's version.
+    pub sovm: String,
+    /// Products of the catalogue.
+    pub products: u64,
+    /// Each time of a release of one product is the median of so many.
+    pub runs: u64,
+    /// Bytes of a root.
+    pub root_bytes: u64,
+    /// Bytes of one product's leaf.
+    pub leaf_bytes: u64,
+    /// What versions of the Inventory cost.
+    pub versions: Vec<BenchVersion>,
+    /// The seal of an update of a large table.
+    pub seal: BenchSeal,
+    /// How long all of it took.
+    pub elapsed_ms: u64,
+}
+
+/// What one version of the Inventory cost, from the lock to `CURRENT`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct BenchVersion {
+    /// Stable name: `one_product` and `batch` by a process that has read nothing, `one_product_again` by the writer of the
+    /// version before, `rewrite_all` for a version in which every leaf is another one.
+    pub name: String,
+    /// Milliseconds.
+    pub ms: f64,
+    /// Products it changed.
+    pub products: u64,
+    /// Leaves read.
+    pub leaves_read: u64,
+    /// Leaves written.
+    pub leaves_written: u64,
+    /// Roots written.
+    pub roots_written: u64,
+    /// Bytes of these leaves and roots.
+    pub bytes_written: u64,
+    /// Compared with `rewrite_all`.
+    pub against: Vec<BenchRatio>,
+}
+
+/// What the seal of an update cost: a month more of a table in plain Parquet files.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct BenchSeal {
+    /// Rows of the table after the update.
+    pub rows: u64,
+    /// Rows of the update.
+    pub new_rows: u64,
+    /// Data files of the table.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Milliseconds from the journal to the manifest.
+    pub ms: f64,
+    /// Milliseconds of these that every row was read and hashed for the table fingerprint.
+    pub fingerprint_ms: f64,
+    /// Milliseconds of these that every file was digested.
+    pub digests_ms: f64,
+    /// The fingerprint's part of the seal.
+    pub fingerprint_share: f64,
+    /// Rows read and hashed a second in the seal.
+    pub rows_per_second: f64,
+    /// The same for each core of the machine.
+    pub rows_per_second_per_core: f64,
+    /// Rows a second of one thread over one file, best of five.
+    pub rows_per_second_alone: f64,
 }
