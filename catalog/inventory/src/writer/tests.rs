@@ -6,3 +6,4 @@ mod journal;
 mod opt_in;
 mod race;
 mod rebuild;
+mod scope;
