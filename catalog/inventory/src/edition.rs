@@ -4,9 +4,11 @@
 //! |---|---|---|
 //! | begin, resume | [`Publisher`] → [`EditionBuilder`] | `<edition_id>/tables.json`: an unsealed edition (INV-21) |
 //! | build | [`EditionBuilder`] | data files, structure messages, other files |
+//! | merge | [`EditionBuilder::merge_table`] | a final product's table in one file, or one a partition |
 //! | seal | [`seal`]: [`seal::Journalled`] → [`seal::Flushed`] → [`seal::Fingerprinted`] → [`seal::Listed`] | the journal first, `manifest.json` last (INV-400) |
 //! | check | [`check::check`] | findings that name rule and file; a [`Stamps`] entry after a clean receive |
 //! | record | [`Publisher::record`] | a version that names the edition; the journal is removed |
+//! | open | [`OpenEdition`] | nothing: structures and observations, by dataflow, and no SQL (INV-59) |
 //!
 //! What an edition holds is its [`TableList`], `tables.json`: which data files each table consists of, which structure
 //! messages it has, which other files belong to it. It is made from the previous edition's by copying and extending
@@ -26,7 +28,10 @@ mod content;
 mod copy;
 mod data;
 mod error;
+mod grouping;
 mod list;
+mod merge;
+mod open;
 mod record;
 pub mod seal;
 mod stamp;
@@ -35,16 +40,21 @@ mod table_list;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod unrecorded;
 
 pub use self::{
     build::{Begin, EditionBuilder, LazyFiles, MessageFormat},
     copy::{CopyReport, copy, files_of},
-    data::{DataFile, DataFiles, DirectoryData, PlainParquet, RandomBytes, StoreData, TablePart},
+    data::{Batches, DataFile, DataFiles, DirectoryData, PlainParquet, RandomBytes, SortedBy, StoreData, TablePart},
     error::EditionError,
+    grouping::{Grouping, GroupingError},
     list::{EditionState, ListedEdition},
+    merge::Merged,
+    open::{Observations, OpenEdition, Selection},
     record::{Publisher, PublisherSettings, Recorded},
     stamp::{StampError, Stamps, check_on_open},
     table_list::{ListedData, ListedTable, OtherFile, StructureFile, TableList, TableListError},
+    unrecorded::{Next, UnrecordedEdition, unrecorded},
 };
 
 /// The schema of the stores an edition of this build consists of: `tables.json` 1, structure messages, Parquet tables.

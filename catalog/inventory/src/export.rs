@@ -21,6 +21,7 @@ mod live;
 mod tests;
 mod transfer;
 
+pub(crate) use full::manifest_edition;
 pub use full::{FullCopy, export_full};
 pub use live::{LiveCopy, LiveExport, export_live};
 pub use transfer::{DirectoryTransfer, FileTransfer, StoreTransfer, Transferred};

@@ -11,7 +11,7 @@
 use thiserror::Error;
 
 use crate::{
-    doc::{DocError, Epoch, ProductId, RootRef, Seq, Sha256},
+    doc::{DocError, EditionId, Epoch, ProductId, RootRef, Seq, Sha256},
     store::{PathError, StoreError},
 };
 
@@ -106,6 +106,28 @@ pub enum ReadError {
         bound: u64,
         /// The epoch searched.
         epoch: Epoch,
+    },
+    /// A manifest that something rests on isn't there.
+    #[error(
+        "edition {edition_id} of product {product_id} has no manifest.json here, and its entry fills no routing fields (INV-187)"
+    )]
+    ManifestMissing {
+        /// The product.
+        product_id: ProductId,
+        /// The edition.
+        edition_id: EditionId,
+    },
+    /// A manifest isn't the recorded one, or can't be read.
+    #[error(
+        "the manifest of edition {edition_id} of product {product_id} does not verify, so nothing of it is used (INV-187)"
+    )]
+    Manifest {
+        /// The product.
+        product_id: ProductId,
+        /// The edition.
+        edition_id: EditionId,
+        /// Why.
+        source: DocError,
     },
     /// A name no store can have.
     #[error(transparent)]

@@ -20,7 +20,6 @@ use crate::{
 mod chain;
 mod changes;
 mod data;
-mod digest;
 mod edition;
 mod files;
 mod finding;
@@ -34,7 +33,6 @@ mod tests;
 
 pub use data::{DataFiles, DirectoryFiles, EditionFile, Measured, StoreFiles};
 pub(crate) use data::{blocking, io_error, open_file};
-pub(crate) use digest::Digester;
 pub use edition::EditionReferences;
 pub use finding::{Counts, Fault, Finding, Report, Severity};
 pub(crate) use load::{Loaded, load, root_at};

@@ -12,6 +12,8 @@ mod catalogue;
 mod leaf;
 #[path = "documents/manifest.rs"]
 mod manifest;
+#[path = "documents/pages.rs"]
+mod pages;
 #[path = "documents/properties.rs"]
 mod properties;
 #[path = "documents/root.rs"]

@@ -191,7 +191,12 @@ impl EditionBuilder {
         self.rewrite(list).await
     }
 
-    async fn look_at(&self, dataflow: &Urn, files: &[FilePath], tier: Tier) -> Result<Vec<ListedData>, EditionError> {
+    pub(super) async fn look_at(
+        &self,
+        dataflow: &Urn,
+        files: &[FilePath],
+        tier: Tier,
+    ) -> Result<Vec<ListedData>, EditionError> {
         let mut listed = Vec::with_capacity(files.len());
         for path in files {
             if is_delete_file(path) {
@@ -329,7 +334,7 @@ impl EditionBuilder {
     }
 
     /// Replaces the table list, unless another process did meanwhile.
-    async fn rewrite(&mut self, list: TableList) -> Result<(), EditionError> {
+    pub(super) async fn rewrite(&mut self, list: TableList) -> Result<(), EditionError> {
         let bytes: Bytes = list.encode()?.into();
         let place = self.publisher.place().clone();
         let _lock = place.store.lock().await?;

@@ -94,10 +94,16 @@ pub(super) async fn data_entry(
         size(entry.size, &format!("the manifest of edition {carried_from}"))?;
         let recorded = recorded(&entry.digests);
         let mut found = kept.clone();
-        if !recorded.keys().any(|name| kept.contains_key(name)) {
+        let mut digests = entry.digests.clone();
+        // INV-102: another writer's manifest may record no BLAKE3, and then there is nothing to carry it from.
+        let lacks_blake3 = digests.blake3().is_none();
+        if lacks_blake3 || !recorded.keys().any(|name| kept.contains_key(name)) {
             let file = file.clone();
             let measured = blocking("digesting", path.to_string(), move || digest_data(&*file)).await?;
             found = measured.to_entry();
+            if let Some(blake3) = measured.blake3.filter(|_| lacks_blake3) {
+                digests = digests.with("blake3", &blake3)?;
+            }
         }
         for (algorithm, recorded) in recorded {
             if let Some(found) = found.get(&algorithm).filter(|found| **found != recorded) {
@@ -113,6 +119,7 @@ pub(super) async fn data_entry(
         return Ok(FileEntry {
             tier: listed.tier,
             carried_from: Some(carried_from),
+            digests,
             ..entry.clone()
         });
     }

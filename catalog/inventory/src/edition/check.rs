@@ -5,6 +5,7 @@
 //! | manifest, format, versions | yes | yes | yes |
 //! | files of the directory | size, digests, nothing unlisted | the same | size |
 //! | data files | digests | size; kept digests when asked | no |
+//! | no layer on another edition (INV-380) | yes | yes | yes |
 //! | table list, counts, references | yes | yes | no |
 //! | fingerprints computed anew | yes | when asked | no |
 //! | fingerprints equal an earlier manifest's | when asked | when asked | when asked |
@@ -215,6 +216,10 @@ impl Check<'_> {
         if unreadable {
             // INV-64: no file is opened that this build can't read.
             return Ok(());
+        }
+        if manifest.extra.get("requires").is_some() {
+            let what = "requires other editions, and an edition is whole by itself".to_owned();
+            self.find(380, layout::MANIFEST, EditionProblem::Content(what));
         }
         self.checks.push("files");
         self.edition_files(manifest).await?;
@@ -455,6 +460,7 @@ impl Check<'_> {
             let fingerprint = Sha256::from_bytes(*record.fingerprint.as_bytes());
             computed.artefact(record.urn.as_str(), sha256_fingerprint(&form, fingerprint)?)?;
         }
+        let closures = content.closures();
         for table in &list.tables {
             let rows = match fingerprint_table(self.place, &form, table).await {
                 Ok(rows) => rows,
@@ -463,7 +469,7 @@ impl Check<'_> {
                     table_fingerprint(&form, TableFingerprint { sum: 0, rows: 0 })?
                 }
             };
-            match content.closure(&table.dataflow) {
+            match closures.of(&table.dataflow) {
                 Ok((structural_version, structure)) => {
                     computed.binding(table.dataflow.as_str(), rows, structure)?;
                     let mut bindings = manifest.bindings.iter();

@@ -1,9 +1,6 @@
 //! What an edition's files say: its structures, and the fingerprints of its tables.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    num::NonZeroUsize,
-};
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 
@@ -18,11 +15,9 @@ use crate::{
     store::StoreError,
     structure::{
         ArtefactFingerprint, ArtefactUrn, Structures,
+        closure::{Closures, LookupError},
         message::{Limits, read_json, read_xml},
-        model::Artefact,
         record::{ArtefactRecords, record},
-        reference::references,
-        urn::{Class, Target, Urn as Reference},
     },
 };
 
@@ -73,30 +68,43 @@ impl Content {
         }
     }
 
+    /// What stands behind the edition's dataflows.
+    pub(super) fn closures(&self) -> EditionClosures<'_> {
+        EditionClosures {
+            content: self,
+            closures: Closures::new(&self.structures),
+        }
+    }
+}
+
+/// The closures of an edition's dataflows, with the fingerprints that are recorded.
+pub(super) struct EditionClosures<'a> {
+    content: &'a Content,
+    closures: Closures<'a>,
+}
+
+impl EditionClosures<'_> {
     /// INV-51: a dataflow's pinned data structure and its structural fingerprint.
-    pub(super) fn closure(&self, dataflow: &Urn) -> Result<(Urn, Fingerprint<Structure>), EditionError> {
+    pub(super) fn of(&self, dataflow: &Urn) -> Result<(Urn, Fingerprint<Structure>), EditionError> {
         let missing = |urn: &dyn std::fmt::Display| EditionError::NoStructure {
             urn: urn.to_string(),
             dataflow: dataflow.clone(),
         };
-        let owners = Owners::of(&self.structures);
         let urn = ArtefactUrn::parse(dataflow.as_str()).map_err(|_| missing(dataflow))?;
-        let Some(Artefact::Dataflow(flow)) = self.structures.get(&urn) else {
-            return Err(missing(dataflow));
-        };
-        let structure = owners
-            .of_reference(&flow.structure)
-            .next()
-            .ok_or_else(|| missing(&flow.structure))?;
-        let mut closure = StructuralFingerprint::new(self.form(), dataflow.as_str())?;
-        for artefact in owners.closure(&self.structures, &urn, structure.urn()) {
-            if let Some(record) = self.records.records.iter().find(|record| record.urn == *artefact) {
-                let fingerprint = Fingerprint::parse(self.form(), &record.fingerprint.to_string());
-                let fingerprint = fingerprint.map_err(|_| missing(&record.fingerprint))?;
-                closure.add(artefact.as_str(), &fingerprint)?;
-            }
+        let closure = self.closures.of(&urn).map_err(|error| match error {
+            LookupError::NoDataflow { dataflow } => missing(&dataflow),
+            LookupError::NoStructure { structure, .. } => missing(&structure),
+            ambiguous @ LookupError::AmbiguousStructure { .. } => ambiguous.into(),
+        })?;
+        let form = self.content.form();
+        let mut fingerprint = StructuralFingerprint::new(form.clone(), dataflow.as_str())?;
+        let records = self.content.records.records.iter();
+        for record in records.filter(|record| closure.artefacts.contains(&record.urn)) {
+            let recorded = Fingerprint::parse(form.clone(), &record.fingerprint.to_string());
+            let recorded = recorded.map_err(|_| missing(&record.fingerprint))?;
+            fingerprint.add(record.urn.as_str(), &recorded)?;
         }
-        Ok((structure.urn().as_str().parse()?, closure.finish()?))
+        Ok((closure.structural_version.as_str().parse()?, fingerprint.finish()?))
     }
 }
 
@@ -113,60 +121,6 @@ pub(super) fn parse(path: &crate::doc::FilePath, bytes: &[u8]) -> Result<Structu
             path: path.clone(),
             source: Box::new(source),
         }),
-    }
-}
-
-/// Which artefact a reference is answered by.
-struct Owners<'a>(HashMap<Target, Vec<&'a Artefact>>);
-
-impl<'a> Owners<'a> {
-    fn of(structures: &'a Structures) -> Self {
-        let mut owners: HashMap<_, Vec<_>> = HashMap::new();
-        for artefact in structures.iter() {
-            owners
-                .entry(artefact.urn().as_urn().target())
-                .or_default()
-                .push(artefact);
-        }
-        Self(owners)
-    }
-
-    /// INV-121: a reference without a version is answered by every version held.
-    fn of_reference(&self, reference: &'a Reference) -> impl Iterator<Item = &'a Artefact> {
-        let held = self.0.get(&reference.owner()).into_iter().flatten().copied();
-        held.filter(|artefact| {
-            reference
-                .version()
-                .is_none_or(|version| artefact.urn().version() == version)
-        })
-    }
-
-    /// INV-83, INV-84: outgoing references of dataflow and data structure, what refers to either, and what those refer to; no
-    /// other dataflow is followed.
-    fn closure(
-        &self,
-        structures: &'a Structures,
-        flow: &'a ArtefactUrn,
-        structure: &'a ArtefactUrn,
-    ) -> BTreeSet<&'a ArtefactUrn> {
-        let roots = BTreeSet::from([flow, structure]);
-        let mut open: Vec<&Artefact> = structures
-            .iter()
-            .filter(|artefact| {
-                let refers = || references(artefact).into_iter().flat_map(|to| self.of_reference(to));
-                let other_flow = artefact.class() == Class::Dataflow && artefact.urn() != flow;
-                !other_flow && (roots.contains(artefact.urn()) || refers().any(|to| roots.contains(to.urn())))
-            })
-            .collect();
-        let mut closure: BTreeSet<&ArtefactUrn> = open.iter().map(|artefact| artefact.urn()).collect();
-        while let Some(artefact) = open.pop() {
-            for next in references(artefact).into_iter().flat_map(|to| self.of_reference(to)) {
-                if next.class() != Class::Dataflow && closure.insert(next.urn()) {
-                    open.push(next);
-                }
-            }
-        }
-        closure
     }
 }
 

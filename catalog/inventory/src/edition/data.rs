@@ -20,11 +20,11 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::SchemaRef;
+use arrow::{array::RecordBatchReader, datatypes::SchemaRef};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parquet::{
-    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
+    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     errors::{ParquetError, Result as ParquetResult},
     file::reader::{ChunkReader, Length},
 };
@@ -44,6 +44,8 @@ pub use directory::DirectoryData;
 
 /// How much of a file is read at once.
 const CHUNK_BYTES: usize = 256 << 10;
+/// How many rows are read at once.
+const BATCH_ROWS: usize = 4096;
 
 /// The data files of one product.
 #[async_trait]
@@ -74,10 +76,37 @@ pub trait DataFile: fmt::Debug + Send + Sync {
     /// Reads its rows, by at most so many threads, and says what they come to.
     fn table(&self, form: CanonicalForm, threads: NonZeroUsize) -> Result<TablePart, ParquetTableError>;
 
+    /// The order its rows are declared to be in, by columns; none when it declares none.
+    fn order(&self) -> Result<Vec<SortedBy>, ParquetTableError> {
+        Ok(Vec::new())
+    }
+
+    /// Its rows in parts, each of which keeps the declared order: for Parquet, the row groups. No two are read at once unless
+    /// their caller does.
+    fn parts(&self) -> Result<Vec<Batches>, ParquetTableError> {
+        Err(ParquetTableError::Unreadable(
+            "its rows can be counted and hashed here, not read".to_owned(),
+        ))
+    }
+
     /// INV-101: digests the store itself keeps, as lower-case hex; none in a plain directory.
     fn kept_digests(&self) -> BTreeMap<DigestAlgorithm, String> {
         BTreeMap::new()
     }
+}
+
+/// Rows, batch by batch. Reading may block.
+pub type Batches = Box<dyn RecordBatchReader + Send>;
+
+/// One column of a declared order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortedBy {
+    /// The column.
+    pub column: String,
+    /// Whether the largest value comes first.
+    pub descending: bool,
+    /// Whether nulls come first.
+    pub nulls_first: bool,
 }
 
 /// What the rows of one data file come to.
@@ -159,6 +188,53 @@ impl<B: RandomBytes> DataFile for PlainParquet<B> {
             columns: columns.join(", "),
         })
     }
+
+    fn order(&self) -> Result<Vec<SortedBy>, ParquetTableError> {
+        let metadata = self.metadata()?;
+        let mut orders = metadata.metadata().row_groups().iter().map(|group| {
+            let sorted = group.sorting_columns().into_iter().flatten();
+            sorted
+                .map(|sorted| (sorted.column_idx, sorted.descending, sorted.nulls_first))
+                .collect::<Vec<_>>()
+        });
+        let first = orders.next().unwrap_or_default();
+        if orders.any(|order| order != first) {
+            return Ok(Vec::new());
+        }
+        let schema = metadata.parquet_schema();
+        let column = |index: i32| {
+            let index = usize::try_from(index)
+                .ok()
+                .filter(|index| *index < schema.num_columns())?;
+            Some(schema.get_column_root(index).name().to_owned())
+        };
+        let named = first
+            .into_iter()
+            .map(|(index, descending, nulls_first)| -> Result<_, ParquetTableError> {
+                let column = column(index).ok_or_else(|| {
+                    ParquetTableError::Unreadable(format!("it is sorted by column {index}, which it lacks"))
+                })?;
+                Ok(SortedBy {
+                    column,
+                    descending,
+                    nulls_first,
+                })
+            });
+        named.collect()
+    }
+
+    fn parts(&self) -> Result<Vec<Batches>, ParquetTableError> {
+        let metadata = self.metadata()?;
+        let part = |group| -> Result<Batches, ParquetTableError> {
+            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks(self.0.clone()), metadata.clone());
+            let reader = builder
+                .with_row_groups(vec![group])
+                .with_batch_size(BATCH_ROWS)
+                .build()?;
+            Ok(Box::new(reader) as Batches)
+        };
+        (0..metadata.metadata().num_row_groups()).map(part).collect()
+    }
 }
 
 /// The bytes of a file as Parquet's reader wants them.
@@ -225,7 +301,7 @@ impl<B: RandomBytes> ChunkReader for Chunks<B> {
 
 /// Reads a data file once from front to back and computes every digest a manifest records.
 pub(super) fn digest_data(file: &dyn DataFile) -> io::Result<FileDigests> {
-    let (mut hasher, mut blake3) = (FileHasher::new(), blake3::Hasher::new());
+    let mut hasher = FileHasher::new().and_blake3();
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
@@ -233,14 +309,13 @@ pub(super) fn digest_data(file: &dyn DataFile) -> io::Result<FileDigests> {
             Ok(0) => break,
             Ok(length) => {
                 hasher.update(&buffer[..length]);
-                blake3.update(&buffer[..length]);
                 offset += length as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(hasher.finish().with_blake3(*blake3.finalize().as_bytes()))
+    Ok(hasher.finish())
 }
 
 /// A data file read from front to back, to be copied.

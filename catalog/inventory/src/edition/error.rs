@@ -5,12 +5,14 @@ use crate::{
     fingerprint::{form::DifferentForms, parquet_table::ParquetTableError, structures::StructuresError},
     reader::ReadError,
     store::{PathError, StoreError},
-    structure::{StructureError, message::MessageError, record::RecordError, reference::Unresolved},
+    structure::{
+        StructureError, closure::LookupError, message::MessageError, record::RecordError, reference::Unresolved,
+    },
     transition::{Refusal, VersionError},
     writer::{CommitError, WriteError},
 };
 
-use super::table_list::TableListError;
+use super::{check::EditionFindings, table_list::TableListError};
 
 /// Why something could not be done to an edition.
 #[derive(Debug, thiserror::Error)]
@@ -207,6 +209,53 @@ pub enum EditionError {
         /// Columns of the one, and of the other.
         columns: String,
     },
+    /// A table of a product that may still change was to be merged.
+    #[error(
+        "product {product_id} is revisable: only a final product's tables are merged, make it final first (INV-97)"
+    )]
+    MergeRevisable {
+        /// The product.
+        product_id: ProductId,
+    },
+    /// Files of one table that declare different orders.
+    #[error(
+        "data files {first} and {second} of one table declare different orders of their rows: nothing is merged (INV-98)"
+    )]
+    DifferentOrder {
+        /// One file.
+        first: FilePath,
+        /// Another.
+        second: FilePath,
+    },
+    /// A merged file doesn't hold what its parts hold.
+    #[error(
+        "table {dataflow} has fingerprint {before}, merged it would have {after}: the table list is as it was, and {path} is left to the garbage collector (INV-97)"
+    )]
+    MergeDiffers {
+        /// The table.
+        dataflow: Urn,
+        /// The merged file.
+        path: FilePath,
+        /// The fingerprint of the parts.
+        before: String,
+        /// The fingerprint of the whole.
+        after: String,
+    },
+    /// More to pull than a reader may have to.
+    #[error(
+        "the edition's required files have {required} bytes and may have {budget}, the largest is {largest}: give it another tier (INV-16)"
+    )]
+    OverBudget {
+        /// Their bytes.
+        required: u64,
+        /// The budget.
+        budget: u64,
+        /// The largest of them.
+        largest: FilePath,
+    },
+    /// An edition that isn't sound was to be opened.
+    #[error(transparent)]
+    Unsound(Box<EditionFindings>),
     /// A file that holds another number of rows than was counted.
     #[error("data file {path} has {found} rows, tables.json counts {counted} (INV-109)")]
     Rows {
@@ -260,6 +309,9 @@ pub enum EditionError {
     /// Structures that don't go together.
     #[error(transparent)]
     Structure(Box<StructureError>),
+    /// A dataflow whose data structure can't be told.
+    #[error(transparent)]
+    Lookup(Box<LookupError>),
     /// Artefact records that can't be made.
     #[error(transparent)]
     Records(Box<RecordError>),
@@ -309,6 +361,7 @@ macro_rules! boxed {
 boxed!(
     TableList(TableListError),
     Structure(StructureError),
+    Lookup(LookupError),
     Records(RecordError),
     Structures(StructuresError),
     Document(DocError),
@@ -316,6 +369,7 @@ boxed!(
     Version(VersionError),
     Refused(Refusal),
     Write(WriteError),
+    Unsound(EditionFindings),
 );
 
 impl From<CommitError<Refusal>> for EditionError {

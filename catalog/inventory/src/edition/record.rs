@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     doc::{
-        CleanText, Document as _, EditionId, EditionState, Entry, EntryStatus, Instant, Journal, Manifest, Producer,
-        Stored, layout,
+        CleanText, Document as _, EditionId, EditionState, Entry, EntryStatus, Instant, Journal, Lifecycle, Manifest,
+        Producer, Stored, layout,
     },
     fingerprint::CheckProfile,
     reader::{FullInventory, find_base},
@@ -85,6 +85,10 @@ impl Publisher {
 
     pub(super) fn now(&self) -> Instant {
         self.settings.clock.now()
+    }
+
+    pub(super) fn lifecycle(&self) -> Lifecycle {
+        self.settings.profile.lifecycle
     }
 
     pub(super) fn producer(&self) -> &Producer {

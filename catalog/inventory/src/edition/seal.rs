@@ -8,6 +8,7 @@
 //! | [`Journalled::flush`] | [`Flushed`] | nothing unflushed: no `.wal`, no delete file, no orphaned table, every declared file there |
 //! | [`Flushed::fingerprint`] | [`Fingerprinted`] | reads every row and structure, checks the references |
 //! | [`Fingerprinted::list_files`] | [`Listed`] | digests every file, or carries its digests forward |
+//! | [`Listed::within`] | [`Listed`] | when asked: refuses more required bytes than readers can pull in time |
 //! | [`Listed::write_manifest`] | [`Sealed`] | `manifest.json`, complete before it is visible |
 //!
 //! A seal that dies before the manifest leaves an unsealed edition, which is resumed and sealed again; one that dies after it
@@ -52,7 +53,7 @@ use super::{
 use crate::{
     doc::{
         ArtefactRecord, Binding, EditionId, EngineVersions, FileEntry, FormatVersion, Journal, JsonObject, Manifest,
-        Sha256, Stored,
+        Sha256, Stored, Tier,
     },
     fingerprint::{CanonicalForm, EditionFingerprints},
     structure::{
@@ -210,8 +211,9 @@ impl Flushed {
         }
         artefacts.sort_by(|one, other| one.urn.cmp(&other.urn));
         let mut bindings = Vec::with_capacity(builder.list.tables.len());
+        let closures = content.closures();
         for table in &builder.list.tables {
-            let (structural_version, structure) = content.closure(&table.dataflow)?;
+            let (structural_version, structure) = closures.of(&table.dataflow)?;
             let rows = fingerprint_table(builder.publisher.place(), &form, table).await?;
             bindings.push(Binding {
                 dataflow: table.dataflow.clone(),
@@ -270,6 +272,27 @@ impl Fingerprinted {
 }
 
 impl Listed {
+    /// INV-16: how many bytes a reader pulls before it can open the edition.
+    pub fn required_bytes(&self) -> u64 {
+        let required = self.files.iter().filter(|file| file.tier == Tier::Required);
+        required.map(|file| file.size).fold(0, u64::saturating_add)
+    }
+
+    /// INV-16: refuses an edition whose required files have more than `budget` bytes: it would not be attached in the time its
+    /// readers have. Nothing was written yet; the edition is resumed, changed and sealed again.
+    pub fn within(self, budget: u64) -> Result<Self, EditionError> {
+        let required = self.required_bytes();
+        let largest = self.files.iter().filter(|file| file.tier == Tier::Required);
+        match largest.max_by_key(|file| file.size) {
+            Some(largest) if required > budget => Err(EditionError::OverBudget {
+                required,
+                budget,
+                largest: largest.path.clone(),
+            }),
+            _ => Ok(self),
+        }
+    }
+
     /// INV-20: writes the manifest, last, and complete before it is visible.
     ///
     /// Under the lock that every change of the directory takes it looks once more: what is listed is all that is there, and

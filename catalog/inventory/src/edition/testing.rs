@@ -97,12 +97,26 @@ pub(crate) fn message() -> Bytes {
     Bytes::from_static(include_bytes!("../../tests/sdmx/structure_2.0.json"))
 }
 
+pub(crate) const SECOND: &str = "urn:sdmx:org.sdmx.infomodel.datastructure.Dataflow=SYNTHETIC:DF_SECOND(1.0)";
+
+/// The structures of two flows that share a data structure and everything behind it.
+pub(crate) fn message_of_two() -> Bytes {
+    let mut message: serde_json::Value = serde_json::from_slice(&message()).unwrap();
+    let flows = message["data"]["dataflows"].as_array_mut().unwrap();
+    let mut second = flows[0].clone();
+    second["id"] = "DF_SECOND".into();
+    second.as_object_mut().unwrap().remove("links");
+    flows.push(second);
+    serde_json::to_vec(&message).unwrap().into()
+}
+
 /// A catalogue with one product, in memory or in a directory.
 pub(crate) struct World {
     pub(crate) store: Arc<dyn InventoryStore>,
     pub(crate) data: Arc<dyn DataFiles>,
     pub(crate) clock: Arc<StillClock>,
     pub(crate) root: tempfile::TempDir,
+    pub(crate) lifecycle: Lifecycle,
     in_memory: bool,
 }
 
@@ -145,6 +159,7 @@ impl World {
             data,
             clock,
             root,
+            lifecycle: Lifecycle::Revisable,
             in_memory: false,
         }
     }
@@ -174,7 +189,7 @@ impl World {
         let settings = PublisherSettings {
             profile: ProductProfile {
                 kind: ProductKind::Data,
-                lifecycle: Lifecycle::Revisable,
+                lifecycle: self.lifecycle,
             },
             canonical_forms: ["1", "sovm-1"].iter().map(|form| form.parse().unwrap()).collect(),
             retention: Retention::new(RetentionSettings::default()).unwrap(),
@@ -209,6 +224,27 @@ impl World {
             .unwrap();
         builder.append(&flow(), &[path], Tier::Remote).await.unwrap();
         builder
+    }
+
+    /// Writes rows and adds them to a table.
+    pub(crate) async fn add(&self, builder: &mut EditionBuilder, dataflow: &Urn, rows: Bytes) -> FilePath {
+        let path = builder
+            .write_data(dataflow, Box::new(std::io::Cursor::new(rows)))
+            .await
+            .unwrap();
+        let added = std::slice::from_ref(&path);
+        builder.append(dataflow, added, Tier::Remote).await.unwrap();
+        path
+    }
+
+    /// Every file of the store with its bytes.
+    pub(crate) async fn contents(&self) -> std::collections::BTreeMap<String, Bytes> {
+        let mut contents = std::collections::BTreeMap::new();
+        for path in self.store.list(None).await.unwrap() {
+            let bytes = self.store.get(&path).await.unwrap().unwrap().bytes;
+            contents.insert(path.to_string(), bytes);
+        }
+        contents
     }
 
     /// Seals, checks and records.

@@ -3,4 +3,7 @@
 mod checks;
 mod crashes;
 mod life;
+mod merge;
+mod open;
+mod publish;
 mod refusals;

@@ -19,7 +19,7 @@ use crate::{
         StorePath,
     },
     transition::Operation,
-    verify::testing::{DAY, Fixture, identity, key, path, product, verify_store},
+    verify::testing::{DAY, Fixture, expire_second, identity, key, opted_in, path, product, verify_store},
 };
 
 /// Notes the order in which documents are created.
@@ -442,4 +442,202 @@ async fn a_live_only_export_of_a_broken_catalogue_is_refused() {
     assert!(Leaf::decode(&fixture.get(&leaf).await).is_ok());
     fixture.store.delete(&path(&leaf)).await.expect("deleted");
     assert!(matches!(refused().await, ExportError::Leaf { .. }));
+}
+
+/// A catalogue whose version 2 expires when somebody asks for its root.
+#[derive(Debug)]
+struct ExpiresMeanwhile {
+    inner: Arc<dyn InventoryStore>,
+    expired: Mutex<bool>,
+}
+
+#[async_trait]
+impl InventoryStore for ExpiresMeanwhile {
+    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
+        let two = layout::root(Seq::new(2).expect("a number"));
+        let now = path.as_str() == two && !std::mem::replace(&mut *self.expired.lock().expect("not poisoned"), true);
+        if now {
+            expire_second(&*self.inner).await;
+        }
+        self.inner.get(path).await
+    }
+
+    async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
+        self.inner.create(path, bytes).await
+    }
+
+    async fn replace(&self, path: &StorePath, expected: &Revision, bytes: Bytes) -> Result<Replacement, StoreError> {
+        self.inner.replace(path, expected, bytes).await
+    }
+
+    async fn delete(&self, path: &StorePath) -> Result<(), StoreError> {
+        self.inner.delete(path).await
+    }
+
+    async fn list(&self, folder: Option<&StorePath>) -> Result<Vec<StorePath>, StoreError> {
+        self.inner.list(folder).await
+    }
+
+    async fn lock(&self) -> Result<StoreLock, StoreError> {
+        self.inner.lock().await
+    }
+
+    fn lock_reach(&self) -> LockReach {
+        self.inner.lock_reach()
+    }
+}
+
+/// INV-447: a root that expires while the backup is made stands in the `HISTORY` and the segment that are copied later: the copy says
+/// so and verifies. In a catalogue that never opted in, where no root expires, a root that is gone ends the copy.
+#[tokio::test(start_paused = true)]
+async fn a_root_that_expires_during_a_backup_stands_in_a_segment() {
+    let fixture = opted_in().await;
+    let two = Seq::new(2).expect("a number");
+    let from = ExpiresMeanwhile {
+        inner: Arc::clone(&fixture.store),
+        expired: Mutex::new(false),
+    };
+    let to = MemoryStore::new();
+    let files = StoreTransfer::new(&from, &to);
+    let copied = export_full(&from, &to, &files).await.expect("copied");
+    assert_eq!(copied.expired_meanwhile, [two]);
+    assert_eq!((copied.roots, copied.segments), (3, 1));
+    assert!(*from.expired.lock().expect("not poisoned"));
+    let report = verify_store(&to).await;
+    assert_eq!(report.findings, []);
+    assert_eq!((report.counts.roots, report.counts.segments), (3, 1));
+    assert_eq!(to.get(&path(&layout::root(two))).await.expect("read"), None);
+    // Without the later copies the chain would have a hole.
+    for name in to.list(Some(&path(layout::SEGMENTS))).await.expect("listed") {
+        to.delete(&name).await.expect("deleted");
+    }
+    assert!(!verify_store(&to).await.passed());
+
+    let mut whole = self::fixture().await;
+    let first = whole.released("population", None, &[]).await;
+    whole.released("population", Some(&first), &[]).await;
+    let name = layout::root(two);
+    whole.store.delete(&path(&name)).await.expect("deleted");
+    let to = MemoryStore::new();
+    let gone = export_full(
+        &Listing(Arc::clone(&whole.store), name),
+        &to,
+        &StoreTransfer::new(&*whole.store, &to),
+    )
+    .await;
+    assert!(
+        matches!(gone, Err(ExportError::RootGone { seq }) if seq == two),
+        "{gone:?}"
+    );
+}
+
+/// A store that still lists a file which is gone: the listing is older than the deletion.
+#[derive(Debug)]
+struct Listing(Arc<dyn InventoryStore>, String);
+
+#[async_trait]
+impl InventoryStore for Listing {
+    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
+        self.0.get(path).await
+    }
+
+    async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
+        self.0.create(path, bytes).await
+    }
+
+    async fn replace(&self, path: &StorePath, expected: &Revision, bytes: Bytes) -> Result<Replacement, StoreError> {
+        self.0.replace(path, expected, bytes).await
+    }
+
+    async fn delete(&self, path: &StorePath) -> Result<(), StoreError> {
+        self.0.delete(path).await
+    }
+
+    async fn list(&self, folder: Option<&StorePath>) -> Result<Vec<StorePath>, StoreError> {
+        let mut names = self.0.list(folder).await?;
+        if folder.is_some_and(|folder| folder.as_str() == layout::INVENTORY) {
+            names.push(path(&self.1));
+            names.sort();
+        }
+        Ok(names)
+    }
+
+    async fn lock(&self) -> Result<StoreLock, StoreError> {
+        self.0.lock().await
+    }
+
+    fn lock_reach(&self) -> LockReach {
+        self.0.lock_reach()
+    }
+}
+
+/// INV-396: an edition that was retired comes back from a backup as contents: its files return, and a reinstatement records it as
+/// superseded. The backup's version never becomes the current one: `CURRENT` put back to it is passed by, and a correction to it is
+/// refused.
+#[tokio::test(start_paused = true)]
+async fn restored_contents_come_back_by_reinstating() {
+    let mut fixture = fixture().await;
+    let first = fixture.released("population", None, &[]).await;
+    let backup = MemoryStore::new();
+    let files = StoreTransfer::new(&*fixture.store, &backup);
+    export_full(&*fixture.store, &backup, &files).await.expect("copied");
+    let held = FullInventory::load(&backup, find_head(&backup, None).await.expect("a head").head, None)
+        .await
+        .expect("loaded");
+    let then = held.to_version().expect("a version");
+    let old_current = backup
+        .get(&path(layout::CURRENT))
+        .await
+        .expect("read")
+        .expect("there")
+        .bytes;
+
+    let second = fixture.released("population", Some(&first), &[]).await;
+    fixture.clock.advance(100 * DAY);
+    fixture
+        .commit(&[Operation::Retire { edition: key(&first) }])
+        .await
+        .expect("retired");
+    let folder = layout::edition(&first.product_id, &first.edition_id);
+    for name in fixture.store.list(Some(&path(&folder))).await.expect("listed") {
+        fixture.store.delete(&name).await.expect("deleted");
+    }
+    let newest = fixture.head().await;
+
+    // The files are restored, and with them the backup's CURRENT by mistake.
+    for name in backup.list(Some(&path(&folder))).await.expect("listed") {
+        let bytes = backup.get(&name).await.expect("read").expect("there").bytes;
+        fixture.put(name.as_str(), &bytes).await;
+    }
+    fixture.overwrite(layout::CURRENT, &old_current).await;
+    let found = find_head(&*fixture.store, None).await.expect("a head");
+    assert_eq!(
+        found.head.reference(),
+        newest,
+        "CURRENT is a hint, and never takes the chain back"
+    );
+    let correct = Operation::Correct {
+        to: then,
+        products: BTreeSet::from([product("population")]),
+    };
+    let refusal = fixture.commit(&[correct]).await.expect_err("a tombstone");
+    assert_eq!(refusal.rule(), 181, "{refusal}");
+
+    let committed = fixture
+        .commit(&[Operation::Reinstate(Fixture::verified(&first))])
+        .await
+        .expect("reinstated");
+    assert_eq!(Some(committed.head.root().seq), newest.seq.next(), "a new version");
+    let full = FullInventory::load(&*fixture.store, committed.head, None)
+        .await
+        .expect("loaded");
+    let state = |manifest: &Manifest| {
+        let entry = full.entry(&manifest.product_id, &manifest.edition_id);
+        entry.map(|entry| entry.state)
+    };
+    assert_eq!(
+        (state(&first), state(&second)),
+        (Some(EditionState::Superseded), Some(EditionState::Live))
+    );
+    assert_eq!(verify_store(&*fixture.store).await.findings, []);
 }

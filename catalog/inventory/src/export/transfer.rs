@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Read as _, Write as _},
+    io::{Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -10,9 +10,10 @@ use async_trait::async_trait;
 
 use super::ExportError;
 use crate::{
+    fingerprint::FileHasher,
     store::{Creation, InventoryStore, StoreError, StorePath},
     transition::EditionKey,
-    verify::{Digester, EditionFile, Measured, blocking, io_error, open_file},
+    verify::{EditionFile, Measured, blocking, io_error, open_file},
 };
 
 /// What became of a file.
@@ -79,7 +80,7 @@ impl FileTransfer for DirectoryTransfer {
         let (from, to) = (self.from.join(file.path()), self.to.join(file.path()));
         let present = {
             let to = to.clone();
-            blocking(move || measure(&to)).await?
+            blocking(move || Measured::of_file(&to)).await?
         };
         if let Some(present) = present {
             return compare(file, &present).map(|()| Transferred::Present);
@@ -92,15 +93,6 @@ impl FileTransfer for DirectoryTransfer {
         blocking(move || staged.publish()).await?;
         Ok(Transferred::Copied)
     }
-}
-
-fn measure(path: &Path) -> Result<Option<Measured>, StoreError> {
-    let Some(mut file) = open_file(path)? else {
-        return Ok(None);
-    };
-    let mut digester = Digester::new();
-    io::copy(&mut file, &mut digester).map_err(|error| io_error("reading", path, error))?;
-    Ok(Some(digester.finish()))
 }
 
 /// A complete copy under a hidden name; deleted unless it is published.
@@ -142,7 +134,7 @@ fn stage(from: &Path, target: &Path) -> Result<Option<(Measured, Staged)>, Store
         target: target.to_owned(),
     };
     let mut copy = fs::File::create_new(&staged.hidden).map_err(|error| io_error("creating", &staged.hidden, error))?;
-    let mut digester = Digester::new();
+    let mut digester = FileHasher::new().and_blake3();
     let mut buffer = vec![0; 1 << 18];
     loop {
         let read = source
@@ -157,7 +149,7 @@ fn stage(from: &Path, target: &Path) -> Result<Option<(Measured, Staged)>, Store
     }
     copy.sync_all()
         .map_err(|error| io_error("syncing", &staged.hidden, error))?;
-    Ok(Some((digester.finish(), staged)))
+    Ok(Some((digester.finish().into(), staged)))
 }
 
 /// Between stores that hold the files beside the Inventory. Each file is read whole.
@@ -181,12 +173,12 @@ impl FileTransfer for StoreTransfer<'_> {
         let Some(found) = self.from.get(&path).await? else {
             return Ok(Transferred::Missing);
         };
-        compare(file, &Digester::of(&found.bytes))?;
+        compare(file, &Measured::of(&found.bytes))?;
         match self.to.create(&path, found.bytes).await? {
             Creation::Created => Ok(Transferred::Copied),
             Creation::Exists => {
                 let held = self.to.get(&path).await?.map(|held| held.bytes).unwrap_or_default();
-                compare(file, &Digester::of(&held)).map(|()| Transferred::Present)
+                compare(file, &Measured::of(&held)).map(|()| Transferred::Present)
             }
         }
     }

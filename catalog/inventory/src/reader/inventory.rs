@@ -10,8 +10,8 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use super::{Fetch, Head, ReadError};
 use crate::{
     doc::{
-        ArtefactFingerprint, CleanText, EditionId, EditionState, Entry, Instant, Leaf, LeafRef, Lifecycle, ProductId,
-        ProductKind, RootRef, Routing, Seq, Sha256, Stored, Urn,
+        ArtefactFingerprint, CleanText, EditionId, EditionState, Entry, Instant, Leaf, LeafRef, Lifecycle, Manifest,
+        ProductId, ProductKind, RootRef, Routing, Seq, Sha256, Stored, Urn, layout,
     },
     store::StorePath,
     transition::{Version, VersionError},
@@ -109,8 +109,31 @@ pub struct LiveEdition {
     pub live_since: Instant,
     /// Its artefacts, when the writer filled them in.
     pub artefacts: Option<BTreeMap<Urn, ArtefactFingerprint>>,
-    /// What a router needs, when the writer filled it in; else it is in the manifest (INV-187).
+    /// What a router needs, when the writer filled it in; else
+    /// [`read_routing`](Self::read_routing) takes it from the manifest.
     pub routing: Option<Routing>,
+}
+
+impl LiveEdition {
+    /// INV-187: what a router needs of the edition: from the Inventory, or from the manifest, which is verified by its recorded hash
+    /// before anything in it is used. `product` is the product the edition is of.
+    pub async fn read_routing<F: Fetch + ?Sized>(&self, fetch: &F, product: &ProductId) -> Result<Routing, ReadError> {
+        if let Some(routing) = &self.routing {
+            return Ok(routing.clone());
+        }
+        let (product_id, edition_id) = (product.clone(), self.edition_id);
+        let path = StorePath::parse(&layout::manifest(product, &edition_id))?;
+        let Some(bytes) = fetch.fetch(&path).await? else {
+            return Err(ReadError::ManifestMissing { product_id, edition_id });
+        };
+        let read = Stored::<Manifest>::verify(bytes, self.manifest_sha256)
+            .and_then(|manifest| manifest.check_path(product, &edition_id).map(|()| manifest.routing()));
+        read.map_err(|source| ReadError::Manifest {
+            product_id,
+            edition_id,
+            source,
+        })
+    }
 }
 
 /// A product as the live view keeps it.

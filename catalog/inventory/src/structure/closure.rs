@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use super::lookup::LookupError;
 use super::{
-    canonical::{ArtefactFingerprint, CanonicalForm, CanonicalText},
+    canonical::{CanonicalForm, CanonicalText},
     lookup::Lookup,
     model::Artefact,
     reference::references,
@@ -55,7 +55,7 @@ pub struct Closures<'a> {
     lookup: Lookup<'a>,
     outgoing: BTreeMap<&'a ArtefactUrn, BTreeSet<&'a ArtefactUrn>>,
     incoming: BTreeMap<&'a ArtefactUrn, BTreeSet<&'a ArtefactUrn>>,
-    texts: BTreeMap<&'a ArtefactUrn, (ArtefactFingerprint, CanonicalForm)>,
+    structures: &'a Structures,
 }
 
 impl<'a> Closures<'a> {
@@ -64,10 +64,7 @@ impl<'a> Closures<'a> {
         let lookup = Lookup::new(structures);
         let mut outgoing: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         let mut incoming: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-        let mut texts = BTreeMap::new();
         for artefact in structures.iter() {
-            let text = CanonicalText::of(artefact);
-            texts.insert(artefact.urn(), (text.fingerprint(), text.form()));
             for reference in references(artefact) {
                 for owner in lookup.owners(reference) {
                     outgoing.entry(artefact.urn()).or_default().insert(owner.urn());
@@ -79,7 +76,7 @@ impl<'a> Closures<'a> {
             lookup,
             outgoing,
             incoming,
-            texts,
+            structures,
         }
     }
 
@@ -119,10 +116,24 @@ impl<'a> Closures<'a> {
 
     /// INV-82: SHA-256 of the closure's artefact fingerprints in URN order, joined by line feeds, and the form they have.
     pub fn fingerprint(&self, closure: &Closure) -> (StructuralFingerprint, CanonicalForm) {
-        let texts: Vec<_> = closure.artefacts.iter().filter_map(|urn| self.texts.get(urn)).collect();
-        let lines: Vec<String> = texts.iter().map(|(fingerprint, _)| fingerprint.to_string()).collect();
+        let artefacts = closure.artefacts.iter().filter_map(|urn| self.structures.get(urn));
+        let texts: Vec<CanonicalText> = artefacts.map(CanonicalText::of).collect();
+        let lines: Vec<String> = texts.iter().map(|text| text.fingerprint().to_string()).collect();
         let fingerprint = StructuralFingerprint(Sha256::digest(lines.join("\n").as_bytes()).into());
-        (fingerprint, CanonicalForm::of_all(texts.iter().map(|(_, form)| *form)))
+        (
+            fingerprint,
+            CanonicalForm::of_all(texts.iter().map(CanonicalText::form)),
+        )
+    }
+
+    /// INV-85: what an importer takes of a registry's answer for some dataflows: what they and their data structures refer to, and
+    /// what refers to them, such as constraints and associations of hierarchies. The rest of the answer is left.
+    pub fn import<'b>(&self, dataflows: impl IntoIterator<Item = &'b ArtefactUrn>) -> Result<Structures, LookupError> {
+        let mut urns = BTreeSet::new();
+        for dataflow in dataflows {
+            urns.extend(self.of(dataflow)?.artefacts);
+        }
+        Ok(self.structures.only(&urns))
     }
 }
 
@@ -250,6 +261,53 @@ mod tests {
                 .artefacts
                 .contains(&hierarchy)
         );
+    }
+
+    /// INV-85: an import takes what refers to a dataflow or its data structure along, such as a constraint and the association of a
+    /// hierarchy with the hierarchy itself, and nothing of other dataflows; what it took resolves by itself.
+    #[test]
+    fn an_import_takes_incoming_references_along() {
+        let mut answer = sample_with_hierarchy();
+        let dsd = "datastructure.DataStructure=SYNTHETIC:DSD_SYNTHETIC(1.0)";
+        answer.insert(dataflow_like("DF_OTHER", "one")).unwrap();
+        for artefact in [
+            constraint("C_FLOW", &[FLOW], &[("DIM_1", &["D1_00"])]),
+            constraint("C_STRUCTURE", &[dsd], &[("DIM_1", &["D1_01"])]),
+            constraint("C_OTHER", &[OTHER], &[("DIM_1", &["D1_02"])]),
+            associate("HA_CODELIST", "codelist.Codelist=SYNTHETIC:CL_DIM_1(1.0)"),
+        ] {
+            answer.insert(artefact).unwrap();
+        }
+        let imported = Closures::new(&answer).import([&urn(FLOW)]).unwrap();
+        for there in [
+            FLOW,
+            dsd,
+            "registry.DataConstraint=SYNTHETIC:C_FLOW(1.0)",
+            "registry.DataConstraint=SYNTHETIC:C_STRUCTURE(1.0)",
+            "codelist.HierarchyAssociation=SYNTHETIC:HA_DIM_1_1(1.0)",
+            "codelist.Hierarchy=SYNTHETIC:H_DIM_1_1(1.0)",
+            "codelist.Codelist=SYNTHETIC:CL_DIM_1(1.0)",
+        ] {
+            assert_eq!(imported.get(&urn(there)), answer.get(&urn(there)), "{there}");
+            assert!(imported.get(&urn(there)).is_some(), "{there}");
+        }
+        for left in [
+            OTHER,
+            "registry.DataConstraint=SYNTHETIC:C_OTHER(1.0)",
+            "codelist.HierarchyAssociation=SYNTHETIC:HA_CODELIST(1.0)",
+        ] {
+            assert!(
+                answer.get(&urn(left)).is_some() && imported.get(&urn(left)).is_none(),
+                "{left}"
+            );
+        }
+        assert_eq!(crate::structure::reference::check_data_edition(&imported), []);
+        assert_eq!(fingerprint(&imported, FLOW), fingerprint(&answer, FLOW));
+        let both = Closures::new(&answer).import([&urn(FLOW), &urn(OTHER)]).unwrap();
+        assert_eq!(both.len() + 1, answer.len(), "all but the association with a codelist");
+        let missing = urn("datastructure.Dataflow=SYNTHETIC:DF_NONE(1.0)");
+        let refused = Closures::new(&answer).import([&missing]);
+        assert!(matches!(refused, Err(LookupError::NoDataflow { .. })));
     }
 
     /// INV-87: a dataflow or data structure that isn't held has no closure.

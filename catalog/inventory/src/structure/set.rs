@@ -145,6 +145,15 @@ impl Structures {
         Ok(())
     }
 
+    /// Those of the artefacts that have one of these URNs.
+    #[must_use]
+    pub fn only<'a>(&self, urns: impl IntoIterator<Item = &'a ArtefactUrn>) -> Self {
+        let held = urns.into_iter().filter_map(|urn| self.artefacts.get_key_value(urn));
+        Self {
+            artefacts: held.map(|(urn, artefact)| (urn.clone(), artefact.clone())).collect(),
+        }
+    }
+
     /// Takes an artefact out.
     pub fn remove(&mut self, urn: &ArtefactUrn) -> Option<Artefact> {
         self.artefacts.remove(urn)

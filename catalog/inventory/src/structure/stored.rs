@@ -21,7 +21,7 @@ use super::{
         Usage,
     },
     set::{StructureError, Structures},
-    urn::{ArtefactUrn, Class, Urn, shorten},
+    urn::{ArtefactUrn, Class, shorten},
 };
 
 /// Why stored structures are refused.
@@ -144,13 +144,13 @@ fn artefact(bytes: &[u8], limits: Limits) -> Outcome<Artefact> {
                 "role",
                 &[("ALLOWED", ConstraintRole::Allowed), ("ACTUAL", ConstraintRole::Actual)],
             )?,
-            attachment: urns(&mut node, "attachment")?,
+            attachment: node.urns("attachment")?,
             region: object(&mut node, "region", "CubeRegion", region)?,
         }),
         "DataStructure" => Artefact::DataStructure(data_structure(&mut node)?),
         "Dataflow" => Artefact::Dataflow(Dataflow {
             header: header(&mut node, Class::Dataflow)?,
-            structure: urn(&mut node, "structure")?,
+            structure: node.urn("structure")?,
             dimension_constraint: node.texts("dimension_constraint")?,
         }),
         "Hierarchy" => Artefact::Hierarchy(Hierarchy {
@@ -161,9 +161,9 @@ fn artefact(bytes: &[u8], limits: Limits) -> Outcome<Artefact> {
         }),
         "HierarchyAssociation" => Artefact::HierarchyAssociation(HierarchyAssociation {
             header: header(&mut node, Class::HierarchyAssociation)?,
-            linked_hierarchy: urn(&mut node, "linked_hierarchy")?,
-            linked_object: urn(&mut node, "linked_object")?,
-            context_object: optional_urn(&mut node, "context_object")?,
+            linked_hierarchy: node.urn("linked_hierarchy")?,
+            linked_object: node.urn("linked_object")?,
+            context_object: node.optional_urn("context_object")?,
         }),
         _ => {
             return Err(bad(
@@ -213,27 +213,6 @@ fn one_of<T: Copy>(node: &mut Node, key: &'static str, names: &[(&str, T)]) -> O
     found
         .map(|(_, value)| *value)
         .ok_or_else(|| bad(&node.place, key, &name, "there is no such member"))
-}
-
-fn parse_urn(place: &str, text: &str) -> Outcome<Urn> {
-    Urn::parse(text).map_err(|source| MessageError::Urn {
-        place: place.to_owned(),
-        source,
-    })
-}
-
-fn urn(node: &mut Node, key: &'static str) -> Outcome<Urn> {
-    let text = node.needed(key)?;
-    parse_urn(&node.place, &text)
-}
-
-fn optional_urn(node: &mut Node, key: &str) -> Outcome<Option<Urn>> {
-    node.text(key)?.map(|text| parse_urn(&node.place, &text)).transpose()
-}
-
-fn urns(node: &mut Node, key: &str) -> Outcome<Vec<Urn>> {
-    let texts = node.texts(key)?;
-    texts.iter().map(|text| parse_urn(&node.place, text)).collect()
 }
 
 /// INV-112: stored language tags are in normalised form.
@@ -349,7 +328,7 @@ fn extension(node: &mut Node) -> Outcome<CodelistExtension> {
         })
     })?;
     Ok(CodelistExtension {
-        codelist: urn(node, "codelist")?,
+        codelist: node.urn("codelist")?,
         prefix: node.text("prefix")?,
         selection,
     })
@@ -377,7 +356,7 @@ fn coding(node: &mut Node, key: &str) -> Outcome<Coding> {
     let representation = if node.is_object(key) {
         object(node, key, "Facet", facet)?.map(Representation::Facet)
     } else {
-        optional_urn(node, key)?.map(Representation::Enumeration)
+        node.optional_urn(key)?.map(Representation::Enumeration)
     };
     let enumeration_format = object(node, "enumeration_format", "Facet", facet)?;
     Ok(Coding {
@@ -430,8 +409,8 @@ fn facet(node: &mut Node) -> Outcome<Facet> {
 fn component(node: &mut Node) -> Outcome<Component> {
     Ok(Component {
         id: node.needed("id")?,
-        concept: urn(node, "concept")?,
-        concept_role: urns(node, "concept_role")?,
+        concept: node.urn("concept")?,
+        concept_role: node.urns("concept_role")?,
         local: coding(node, "representation")?,
         annotations: annotations(node, "annotations")?,
         links: links(node, "links")?,
@@ -554,7 +533,7 @@ fn selection(node: &mut Node) -> Outcome<Selection> {
 fn hierarchical_code(node: &mut Node) -> Outcome<HierarchicalCode> {
     Ok(HierarchicalCode {
         id: node.needed("id")?,
-        code: urn(node, "code")?,
+        code: node.urn("code")?,
         level: node.text("level")?,
         version: node.text("version")?,
         children: objects(node, "children", "HierarchicalCode", hierarchical_code)?,

@@ -10,9 +10,9 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::digest::Digester;
 use crate::{
     doc::{EditionId, FileEntry, FileRoot, ProductId, layout},
+    fingerprint::{FileDigests, FileHasher},
     store::{InventoryStore, StoreError, StorePath},
 };
 
@@ -45,6 +45,34 @@ pub struct Measured {
     pub size: u64,
     /// Its digests in lower-case hex, by algorithm: those that whoever measured it can compute.
     pub digests: BTreeMap<String, String>,
+}
+
+impl From<FileDigests> for Measured {
+    fn from(digests: FileDigests) -> Self {
+        Self {
+            size: digests.size_bytes,
+            digests: digests.to_entry(),
+        }
+    }
+}
+
+impl Measured {
+    /// Measures bytes at hand.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut hasher = FileHasher::new().and_blake3();
+        hasher.update(bytes);
+        hasher.finish().into()
+    }
+
+    /// Measures a file, if it is there.
+    pub(crate) fn of_file(path: &Path) -> Result<Option<Self>, StoreError> {
+        let Some(mut file) = open_file(path)? else {
+            return Ok(None);
+        };
+        let mut hasher = FileHasher::new().and_blake3();
+        io::copy(&mut file, &mut hasher).map_err(|error| io_error("reading", path, error))?;
+        Ok(Some(hasher.finish().into()))
+    }
 }
 
 /// Measures editions' files: the plain directory's here, others where their bytes are.
@@ -111,15 +139,7 @@ pub(crate) fn open_file(path: &Path) -> Result<Option<std::fs::File>, StoreError
 impl DataFiles for DirectoryFiles {
     async fn measure(&self, file: &EditionFile<'_>) -> Result<Option<Measured>, StoreError> {
         let path = self.root.join(file.path());
-        blocking(move || {
-            let Some(mut file) = open_file(&path)? else {
-                return Ok(None);
-            };
-            let mut digester = Digester::new();
-            io::copy(&mut file, &mut digester).map_err(|error| io_error("reading", &path, error))?;
-            Ok(Some(digester.finish()))
-        })
-        .await
+        blocking(move || Measured::of_file(&path)).await
     }
 }
 
@@ -141,6 +161,6 @@ impl<'a> StoreFiles<'a> {
 impl DataFiles for StoreFiles<'_> {
     async fn measure(&self, file: &EditionFile<'_>) -> Result<Option<Measured>, StoreError> {
         let found = self.store.get(&StorePath::parse(&file.path())?).await?;
-        Ok(found.map(|found| Digester::of(&found.bytes)))
+        Ok(found.map(|found| Measured::of(&found.bytes)))
     }
 }

@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
-use super::{Options, Report, StoreFiles, digest::Digester, verify};
+use super::{Measured, Options, Report, StoreFiles, verify};
 use crate::{
     doc::{
-        ArtefactRecord, Binding, CatalogId, CleanText, Digests, Document as _, EditionId, EngineVersions, FileEntry,
-        FilePath, FileRoot, FormatVersion, Instant, JsonObject, Lifecycle, Manifest, Producer, ProductId, ProductKind,
-        Sha256, Stored, TableFingerprint, Tier, layout,
+        ArtefactRecord, Binding, Catalog, CatalogId, CleanText, Digests, Document as _, EditionId, EngineVersions,
+        Epoch, FileEntry, FilePath, FileRoot, FormatVersion, History, Instant, JsonObject, Lifecycle, Manifest,
+        Producer, ProductId, ProductKind, Root, Segment, SegmentHeader, SegmentKind, SegmentLine, SegmentPath, Seq,
+        Sha256, Stored, TableFingerprint, Tier, Unverified, layout,
     },
     store::{Creation, InventoryStore, StorePath},
     transition::{
@@ -347,7 +348,7 @@ pub(crate) fn key(manifest: &Manifest) -> EditionKey {
 }
 
 pub(crate) fn file(name: &str, root: FileRoot, bytes: &[u8]) -> FileEntry {
-    let measured = Digester::of(bytes);
+    let measured = Measured::of(bytes);
     let mut digests = Digests::new(Sha256::of(bytes));
     for algorithm in ["md5", "crc32c", "blake3"] {
         let digest = hex::decode(&measured.digests[algorithm]).expect("hex");
@@ -422,4 +423,57 @@ impl Fixture {
         })
         .await;
     }
+}
+
+/// A catalogue of four versions that opted in to expiry.
+pub(crate) async fn opted_in() -> Fixture {
+    let mut fixture = Fixture::new(Arc::new(crate::store::MemoryStore::new())).await;
+    let mut previous = None;
+    for _ in 0..3 {
+        previous = Some(fixture.released("population", previous.as_deref(), &[]).await);
+    }
+    fixture.writer.opt_in().await.expect("opted in");
+    fixture
+}
+
+/// Expires version 2: its line into a segment, `HISTORY` after it, and the root last.
+pub(crate) async fn expire_second(store: &dyn InventoryStore) -> SegmentPath {
+    let get = async |name: &str| store.get(&path(name)).await.expect("read").expect("there").bytes;
+    let catalog = Catalog::decode(&get(layout::CATALOG).await).expect("a catalogue");
+    let two = Seq::new(2).expect("a number");
+    let root = Stored::<Root, Unverified>::decode(get(&layout::root(two)).await).expect("a root");
+    let expired_at: Instant = "2026-02-01T00:00:00Z".parse().expect("an instant");
+    let name = SegmentPath::at(Epoch::FIRST, two, two, expired_at, [1; 10]);
+    let segment = Segment {
+        header: SegmentHeader {
+            format_version: "1.0".parse().expect("a version"),
+            catalog_id: catalog.catalog_id,
+            kind: SegmentKind::Expiry,
+            restore_epoch: Epoch::FIRST,
+            previous_segment: None,
+            expired_at,
+            actor: "tester".parse().expect("clean text"),
+            roots: vec![two],
+            leaves: Vec::new(),
+            unread: Vec::new(),
+            extra: JsonObject::new(),
+        },
+        lines: vec![SegmentLine::of(&root).expect("a line")],
+    };
+    let bytes = segment.encode().expect("encoded");
+    let history = History {
+        expired_through: Some(two),
+        newest_segment: Some((name.clone(), Sha256::of(&bytes))),
+        ..History::at_opt_in(catalog.catalog_id, Epoch::FIRST)
+    };
+    let history = history.encode().expect("encoded");
+    let put = async |name: &str, bytes: Vec<u8>| {
+        let created = store.create(&path(name), bytes.into()).await.expect("stored");
+        assert_eq!(created, Creation::Created, "{name}");
+    };
+    put(&name.to_string(), bytes).await;
+    store.delete(&path(layout::HISTORY)).await.expect("deleted");
+    put(layout::HISTORY, history).await;
+    store.delete(&path(&layout::root(two))).await.expect("deleted");
+    name
 }

@@ -7,3 +7,4 @@ mod leaves;
 mod opt_in;
 mod race;
 mod rebuild;
+mod scope;

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,6 +14,7 @@ use super::{DataFile, DataFiles, PlainParquet, RandomBytes, blocking};
 use crate::{
     doc::{FilePath, ProductId, layout},
     store::{Creation, StoreError},
+    verify::{blocking as off_the_runtime, io_error, open_file},
 };
 
 /// The data files under `products/<product_id>/data/` of a catalogue's directory, read and written as streams.
@@ -40,13 +41,15 @@ impl DirectoryData {
 impl DataFiles for DirectoryData {
     async fn open(&self, path: &FilePath) -> Result<Option<Arc<dyn DataFile>>, StoreError> {
         let file = self.file(path);
-        let shown = file.display().to_string();
-        let opened = blocking("opening", shown.clone(), move || open(&file)).await?;
-        match opened {
-            Opened::Nothing => Ok(None),
-            Opened::NotAFile => Err(StoreError::NotAFile { path: shown }),
-            Opened::File(file) => Ok(Some(Arc::new(PlainParquet::new(file)))),
-        }
+        let opened = off_the_runtime(move || {
+            let Some(opened) = open_file(&file)? else {
+                return Ok(None);
+            };
+            let size = opened.metadata().map_err(|error| io_error("reading", &file, error))?.len();
+            Ok(Some(OpenFile { file: opened, size }))
+        });
+        let opened = opened.await?;
+        Ok(opened.map(|file| Arc::new(PlainParquet::new(file)) as Arc<dyn DataFile>))
     }
 
     async fn create(&self, path: &FilePath, mut content: Box<dyn Read + Send>) -> Result<Creation, StoreError> {
@@ -72,31 +75,6 @@ impl RandomBytes for OpenFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }
-}
-
-enum Opened {
-    Nothing,
-    NotAFile,
-    File(OpenFile),
-}
-
-fn open(path: &Path) -> io::Result<Opened> {
-    // Without NONBLOCK, opening a named pipe would wait for a writer that never comes.
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
-        .open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Opened::Nothing),
-        Err(error) => return Err(error),
-    };
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Ok(Opened::NotAFile);
-    }
-    let size = metadata.len();
-    Ok(Opened::File(OpenFile { file, size }))
 }
 
 /// A temporary file beside the target, `fsync`, a link that replaces nothing, `fsync` of the directory (INV-244).

@@ -15,8 +15,8 @@ use crate::{
     store::{InventoryStore, MemoryStore},
 };
 
-/// INV-20, INV-34, INV-57, INV-398, INV-401: two editions from begin to live; the second is built from the first, writes only
-/// its new file, carries the other forward, and supersedes it.
+/// INV-20, INV-24, INV-34, INV-57, INV-100, INV-398, INV-401: two editions from begin to live; the second is built from the first,
+/// writes only its new file, carries the other's size and digests forward, marked so, and supersedes it.
 #[tokio::test]
 async fn two_editions_from_begin_to_live() {
     for world in [World::in_memory(false).await, World::in_directory().await] {
@@ -46,7 +46,7 @@ async fn two_editions_from_begin_to_live() {
         assert_eq!(second.previous, Some(edition_id(1)));
         assert_eq!(second.bindings[0].observations, 25);
         assert_ne!(second.content_fingerprint, first.content_fingerprint);
-        // INV-24, INV-100: only the new file is measured, the other keeps its digests and says whose they are.
+        // Only the new file is measured, the other keeps its digests and says whose they are.
         let data: Vec<_> = second.files.iter().filter(|file| file.root == FileRoot::Data).collect();
         assert_eq!(data.len(), 2);
         for file in data {

@@ -10,11 +10,14 @@ use std::{
 
 use super::Versions;
 use crate::{
-    doc::{EditionState, layout},
-    reader::{FullInventory, LiveInventory, find_head},
+    doc::{
+        Binding, Digests, EditionState, FileEntry, FileRoot, JsonObject, LeafRef, Sha256, Stored, TableFingerprint,
+        Tier, layout,
+    },
+    reader::{FullInventory, LiveInventory, ReadError, find_head},
     store::{InventoryStore, testing::FaultStore},
-    transition::{EditionKey, Operation, ReleaseWhen},
-    writer::testing::{Place, World, catalogue, newest, product},
+    transition::{EditionKey, Operation, ReleaseWhen, SealedEdition},
+    writer::testing::{Place, World, catalogue, newest, overwrite, overwrite_doc, path, product, root_at, seq},
 };
 
 async fn live(store: &Arc<dyn InventoryStore>) -> LiveInventory {
@@ -214,4 +217,83 @@ async fn the_full_view_keeps_what_was_superseded() {
     let version = full.to_version().expect("a version");
     let absent = EditionKey::new(product("a"), versions.chain[0].manifest.edition_id);
     assert_eq!(version.status(&absent), None);
+}
+
+/// An edition that binds a table and has seven bytes to pull.
+fn with_a_table(world: &mut World) -> SealedEdition {
+    let sealed = world.edition("a", 1, None);
+    let mut manifest = sealed.manifest.value().clone();
+    manifest.bindings = vec![Binding {
+        dataflow: "urn:sdmx:org.sdmx.infomodel.datastructure.Dataflow=TEST:DF(1.0)"
+            .parse()
+            .expect("a URN"),
+        observations: 1,
+        structural_version: "urn:sdmx:org.sdmx.infomodel.datastructure.DataStructure=TEST:DSD(1.0)"
+            .parse()
+            .expect("a URN"),
+        fingerprint: TableFingerprint { sum: 1, rows: 1 },
+        structure_fingerprint: Sha256::of(b"structure"),
+    }];
+    manifest.files = vec![FileEntry {
+        path: "tables.json".parse().expect("a path"),
+        size: 7,
+        root: FileRoot::Edition,
+        tier: Tier::Required,
+        digests: Digests::new(Sha256::of(b"tables")),
+        carried_from: None,
+        extra: JsonObject::new(),
+    }];
+    let manifest = Arc::new(Stored::encode(manifest).expect("a manifest"));
+    world.manifests.insert(manifest.clone());
+    SealedEdition { manifest, ..sealed }
+}
+
+/// INV-187: an entry without routing fields is routed by its manifest, once that verifies; a manifest that is another one or is gone
+/// routes nothing, and one whose entry has the fields is never asked for.
+#[tokio::test]
+async fn missing_routing_fields_come_from_the_verified_manifest() {
+    let store = Place::Memory.open().store();
+    let (writer, _) = catalogue(&store, false).await;
+    let mut world = World::new();
+    let sealed = with_a_table(&mut world);
+    world.seal(&writer, &sealed).await;
+    let expected = sealed.manifest.routing();
+    assert_eq!((expected.dataflows.len(), expected.pull_bytes), (1, 7));
+
+    let schema = &sealed.manifest.schema_version;
+    let routed = async |counting: &FaultStore| {
+        let view = live(&store).await;
+        let head = view.head_of(&product("a"), schema).expect("live").clone();
+        head.read_routing(counting, &product("a")).await
+    };
+    let counting = FaultStore::counting(store.clone());
+    assert_eq!(routed(&counting).await.expect("filled"), expected);
+    assert_eq!(counting.operations(), 0, "the Inventory says it");
+
+    // As a writer from before the routing fields left it.
+    let mut leaf = newest(&store).await.leaves()[&product("a")].value().clone();
+    leaf.editions[0].routing = None;
+    let leaf = Stored::encode(leaf).expect("a leaf");
+    let mut root = root_at(&store, 2).await.into_value();
+    let reference = LeafRef {
+        leaf_sha256: leaf.sha256(),
+    };
+    overwrite(&store, &reference.path(), leaf.bytes().clone()).await;
+    root.products.insert(product("a"), reference);
+    for item in root.history.iter_mut().flat_map(|history| &mut history.changes) {
+        item.leaf_sha256.to = Some(leaf.sha256());
+    }
+    overwrite_doc(&store, &layout::root(seq(2)), &root).await;
+    store.delete(&path(layout::CURRENT)).await.expect("deleted");
+
+    let name = layout::manifest(&product("a"), &sealed.manifest.edition_id);
+    let error = routed(&counting).await.expect_err("there is none");
+    assert!(matches!(error, ReadError::ManifestMissing { .. }), "{error}");
+    let other = String::from_utf8(sealed.manifest.bytes().to_vec()).expect("text");
+    overwrite(&store, &name, other.replace("\"size\":7", "\"size\":8")).await;
+    let error = routed(&counting).await.expect_err("another manifest");
+    assert!(matches!(error, ReadError::Manifest { .. }), "{error}");
+    overwrite(&store, &name, sealed.manifest.bytes().clone()).await;
+    assert_eq!(routed(&counting).await.expect("it verifies"), expected);
+    assert_eq!(counting.log().last(), Some(&format!("reading {name}")));
 }

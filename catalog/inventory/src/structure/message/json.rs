@@ -14,7 +14,7 @@ use crate::structure::{
         IsoConceptReference, Item, Link, Measure, Representation, SelectedValue, Selection, SentinelValue, TimeRange,
         Usage,
     },
-    urn::{ArtefactUrn, Class, Urn},
+    urn::{ArtefactUrn, Class},
 };
 
 const EXPECTED: &str = "SDMX-JSON 2.0 structure message";
@@ -88,23 +88,6 @@ fn artefact_reader(key: &str) -> Option<fn(&mut Reader, Node) -> Result<Artefact
         "hierarchyAssociations" => Reader::hierarchy_association,
         _ => return None,
     })
-}
-
-fn urn(place: &str, text: &str) -> Result<Urn> {
-    Urn::parse(text).map_err(|source| MessageError::Urn {
-        place: place.to_owned(),
-        source,
-    })
-}
-
-fn needed_urn(node: &mut Node, key: &'static str) -> Result<Urn> {
-    let text = node.needed(key)?;
-    urn(&node.place, &text)
-}
-
-fn urns(node: &mut Node, key: &str) -> Result<Vec<Urn>> {
-    let texts = node.texts(key)?;
-    texts.iter().map(|text| urn(&node.place, text)).collect()
 }
 
 impl Reader {
@@ -292,7 +275,7 @@ impl Reader {
         }
         let mut extensions = Vec::new();
         for mut extension in node.objects("codelistExtensions")? {
-            let codelist = needed_urn(&mut extension, "codelist")?;
+            let codelist = extension.urn("codelist")?;
             let prefix = extension.text("prefix")?;
             let include = self.code_selection(&mut extension, "inclusiveCodeSelection", true)?;
             let exclude = self.code_selection(&mut extension, "exclusiveCodeSelection", false)?;
@@ -402,10 +385,7 @@ impl Reader {
         };
         let format = self.facet(&mut node, "format", default_type)?;
         coding.enumeration_format = self.facet(&mut node, "enumerationFormat", default_type)?;
-        let codelist = node
-            .text("enumeration")?
-            .map(|text| urn(&node.place, &text))
-            .transpose()?;
+        let codelist = node.optional_urn("enumeration")?;
         coding.representation = match (codelist, format) {
             (Some(_), Some(_)) => return Err(bad(&node.place, "format", "", "there is an enumeration too")),
             (Some(codelist), None) => Some(Representation::Enumeration(codelist)),
@@ -464,7 +444,7 @@ impl Reader {
     }
 
     fn component(&self, node: &mut Node, default_type: &str) -> Result<Component> {
-        let concept = needed_urn(node, "conceptIdentity")?;
+        let concept = node.urn("conceptIdentity")?;
         let id = node.text("id")?.or_else(|| concept.path().map(ToOwned::to_owned));
         let (links, own) = self.links(node)?;
         Ok(Component {
@@ -473,7 +453,7 @@ impl Reader {
                 what: "id",
             })?,
             concept,
-            concept_role: urns(node, "conceptRoles")?,
+            concept_role: node.urns("conceptRoles")?,
             local: self.coding(node, "localRepresentation", default_type)?,
             annotations: self.annotations(node)?,
             links,
@@ -653,7 +633,7 @@ impl Reader {
 
     fn dataflow(&mut self, mut node: Node) -> Result<Artefact> {
         let header = self.header(&mut node, Class::Dataflow)?;
-        let structure = needed_urn(&mut node, "structure")?;
+        let structure = node.urn("structure")?;
         let dimension_constraint = node.texts("dimensionConstraint")?;
         node.finish()?;
         Ok(Artefact::Dataflow(Dataflow {
@@ -678,9 +658,9 @@ impl Reader {
         };
         let mut attachment = Vec::new();
         if let Some(mut node) = node.object("constraintAttachment")? {
-            attachment.extend(urns(&mut node, "dataflows")?);
-            attachment.extend(urns(&mut node, "dataStructures")?);
-            attachment.extend(urns(&mut node, "provisionAgreements")?);
+            attachment.extend(node.urns("dataflows")?);
+            attachment.extend(node.urns("dataStructures")?);
+            attachment.extend(node.urns("provisionAgreements")?);
             node.finish()?;
         }
         let mut regions = node.objects("cubeRegions")?;
@@ -816,7 +796,7 @@ impl Reader {
         }
         let code = HierarchicalCode {
             id: node.needed("id")?,
-            code: needed_urn(&mut node, "code")?,
+            code: node.urn("code")?,
             level: node.text("level")?,
             version: node.text("version")?,
             children,
@@ -832,12 +812,9 @@ impl Reader {
 
     fn hierarchy_association(&mut self, mut node: Node) -> Result<Artefact> {
         let header = self.header(&mut node, Class::HierarchyAssociation)?;
-        let linked_hierarchy = needed_urn(&mut node, "linkedHierarchy")?;
-        let linked_object = needed_urn(&mut node, "linkedObject")?;
-        let context_object = node
-            .text("contextObject")?
-            .map(|text| urn(&node.place, &text))
-            .transpose()?;
+        let linked_hierarchy = node.urn("linkedHierarchy")?;
+        let linked_object = node.urn("linkedObject")?;
+        let context_object = node.optional_urn("contextObject")?;
         node.finish()?;
         Ok(Artefact::HierarchyAssociation(HierarchyAssociation {
             header,

@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::BTreeMap, fmt};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::{Limits, MessageError, bad, boolean, bounded, decimal, number};
-use crate::structure::model::Decimal;
+use crate::structure::{model::Decimal, urn::Urn};
 
 /// A JSON value.
 #[derive(Debug, Clone)]
@@ -252,6 +252,27 @@ impl Node {
                 other => Err(self.wrong(key, &other, "its members are texts")),
             })
             .collect()
+    }
+
+    pub(in crate::structure) fn urn(&mut self, key: &'static str) -> Result<Urn, MessageError> {
+        let text = self.needed(key)?;
+        self.read_urn(&text)
+    }
+
+    pub(in crate::structure) fn optional_urn(&mut self, key: &str) -> Result<Option<Urn>, MessageError> {
+        self.text(key)?.map(|text| self.read_urn(&text)).transpose()
+    }
+
+    pub(in crate::structure) fn urns(&mut self, key: &str) -> Result<Vec<Urn>, MessageError> {
+        let texts = self.texts(key)?;
+        texts.iter().map(|text| self.read_urn(text)).collect()
+    }
+
+    fn read_urn(&self, text: &str) -> Result<Urn, MessageError> {
+        Urn::parse(text).map_err(|source| MessageError::Urn {
+            place: self.place.clone(),
+            source,
+        })
     }
 
     pub(in crate::structure) fn object(&mut self, key: &str) -> Result<Option<Self>, MessageError> {

@@ -111,6 +111,43 @@ fn a_retirement_and_a_reinstatement_are_listed_by_tombstone() {
     assert_eq!(steps(&reinstated.changes[0]), [(1, TOMBSTONE, SUPERSEDED)]);
 }
 
+/// INV-328: an entry that changes and keeps its state, a retirement and a reinstatement all stand in the change lists, which are
+/// enough to get from the first version to the last.
+#[test]
+fn nothing_that_changes_is_left_out_of_the_lists() {
+    let mut world = World::new(false);
+    let edition = data("p", 1);
+    world.live(&edition);
+    world.live(&data("p", 2).on(1));
+    world.embargoed(&data("p", 3).on(2), None);
+    let mut standings = Standings::of(&world.version);
+    let mut seen = Vec::new();
+    let mut step = |world: &mut World, operation| {
+        let transition = world.apply(&[operation]);
+        seen.extend(transition.changes.iter().flat_map(steps));
+        standings.apply(&transition.changes).expect("the list fits its base");
+        assert_eq!(standings, Standings::of(&world.version));
+    };
+    let reschedule = Operation::Reschedule {
+        edition: key("p", 3),
+        release_at: Some(start().plus(days(300))),
+    };
+    step(&mut world, reschedule);
+    world.now = start().plus(days(200));
+    let retire = Operation::Retire {
+        edition: edition.key.clone(),
+    };
+    step(&mut world, retire);
+    let verified = VerifiedEdition::compare(edition.sealed(), &BTreeMap::new()).expect("it lists no file");
+    step(&mut world, Operation::Reinstate(verified));
+    let expected = [
+        (3, EMBARGOED, EMBARGOED),
+        (1, SUPERSEDED, TOMBSTONE),
+        (1, TOMBSTONE, SUPERSEDED),
+    ];
+    assert_eq!(seen, expected);
+}
+
 /// INV-177, INV-182: a dropped tombstone is listed as going to null, with equal leaf hashes.
 #[test]
 fn a_dropped_tombstone_is_listed() {

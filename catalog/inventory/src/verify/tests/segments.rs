@@ -4,53 +4,13 @@ use super::*;
 
 /// Version 2 of four expired into a segment.
 async fn expired() -> (Fixture, SegmentPath) {
-    let mut fixture = fixture().await;
-    let mut previous = None;
-    for _ in 0..3 {
-        previous = Some(fixture.released("population", previous.as_deref(), &[]).await);
-    }
-    let bytes = edited::<Catalog>(&fixture.get("catalog.json").await, |catalog| {
-        *catalog = catalog.clone().opted_in(Seq::FIRST);
-    });
-    fixture.overwrite("catalog.json", &bytes).await;
-    let (two, clock) = (seq(2), crate::writer::Clock::now(&*fixture.clock));
-    let name = SegmentPath::at(Epoch::FIRST, two, two, clock, [1; 10]);
-    let root = Stored::<Root, Unverified>::decode(fixture.get(&layout::root(two)).await).expect("a root");
-    let segment = Segment {
-        header: SegmentHeader {
-            format_version: "1.0".parse().expect("a version"),
-            catalog_id: catalog_id(&fixture).await,
-            kind: SegmentKind::Expiry,
-            restore_epoch: Epoch::FIRST,
-            previous_segment: None,
-            expired_at: clock,
-            actor: "tester".parse().expect("clean text"),
-            roots: vec![two],
-            leaves: Vec::new(),
-            unread: Vec::new(),
-            extra: JsonObject::new(),
-        },
-        lines: vec![SegmentLine::of(&root).expect("a line")],
-    };
-    let bytes = segment.encode().expect("encoded");
-    fixture.put(&name.to_string(), &bytes).await;
-    let history = History {
-        expired_through: Some(two),
-        newest_segment: Some((name.clone(), Sha256::of(&bytes))),
-        ..History::at_opt_in(catalog_id(&fixture).await, Epoch::FIRST)
-    };
-    fixture.put(layout::HISTORY, &history.encode().expect("encoded")).await;
-    fixture.store.delete(&path(&layout::root(two))).await.expect("deleted");
+    let fixture = opted_in().await;
+    let name = expire_second(&*fixture.store).await;
     (fixture, name)
 }
 
 fn seq(number: u64) -> Seq {
     Seq::new(number).expect("a number")
-}
-
-async fn catalog_id(fixture: &Fixture) -> CatalogId {
-    let catalog: Catalog = Document::decode(&fixture.get("catalog.json").await).expect("a catalogue");
-    catalog.catalog_id
 }
 
 async fn edit_history(fixture: &Fixture, edit: impl FnOnce(&mut History)) {
