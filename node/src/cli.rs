@@ -35,6 +35,7 @@ use async_trait::async_trait;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 pub use self::session::{Context, Session};
+pub(crate) use self::{edition::EditionCommand, inventory::InventoryCommand, product::ProductCommand};
 use crate::{
     api::{DemoReport, DemoStep, InitReport, ProgressSink, RecoverReport, Service},
     config::{Home, Unlock, default_home},

@@ -105,7 +105,7 @@ impl Catalogue {
 }
 
 /// A dataflow, its data structure, and what that needs.
-fn structures(name: &str) -> String {
+pub(crate) fn structures(name: &str) -> String {
     let urn = |class: &str, rest: &str| format!("urn:sdmx:org.sdmx.infomodel.{class}=AG:{rest}");
     let named = |id: &str| json!({"id": id, "agencyID": "AG", "version": "1.0", "names": {"en": name}});
     let concept = |id: &str| urn("conceptscheme.Concept", &format!("CS(1.0).{id}"));

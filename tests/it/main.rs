@@ -19,6 +19,7 @@ mod harness;
 mod heal;
 mod ingest;
 mod inventory;
+mod mesh_editions;
 mod messages;
 mod mishaps;
 mod objects;

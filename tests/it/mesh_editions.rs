@@ -42,21 +42,36 @@ impl Site {
     }
 
     fn rows_file(&self, name: &str, number: u64) -> PathBuf {
-        let rows = format!("station,at,degrees\nJFK,2013-01-01T05:00:00Z,{number}\nLGA,2013-01-01T05:00:00Z,{number}\n");
+        let rows =
+            format!("station,at,degrees\nJFK,2013-01-01T05:00:00Z,{number}\nLGA,2013-01-01T05:00:00Z,{number}\n");
         self.node.write(name, rows)
     }
 
     /// Makes a catalogue under embargo that the domain `public` reads.
     fn catalogue(&self) {
         self.node.ok(&["domain", "create", "public"]);
-        self.node
-            .ok(&["inventory", "init", "--embargo", "--public-domain", "public", "--reason", "a test"]);
+        self.node.ok(&[
+            "inventory",
+            "init",
+            "--embargo",
+            "--public-domain",
+            "public",
+            "--reason",
+            "a test",
+        ]);
         self.node.write("structures.json", structures("Weather"));
     }
 
     fn product(&self, product: &str) {
-        self.node
-            .ok(&["product", "create", product, "--kind", "data", "--lifecycle", "revisable"]);
+        self.node.ok(&[
+            "product",
+            "create",
+            product,
+            "--kind",
+            "data",
+            "--lifecycle",
+            "revisable",
+        ]);
     }
 
     /// Builds and seals an edition whose rows all say `number`, and gives its id.
@@ -109,7 +124,10 @@ fn an_embargo_holds_until_the_release() {
     let objects = office.node.json(&["object", "list"]);
     let is_edition = |object: &&Value| object["kind"].as_str().is_some_and(|kind| kind.contains("edition"));
     let object = objects["objects"].as_array().unwrap().iter().find(is_edition);
-    let object = object.unwrap_or_else(|| panic!("{objects}"))["storage_id"].as_str().unwrap().to_owned();
+    let object = object.unwrap_or_else(|| panic!("{objects}"))["storage_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
 
     // The bytes come ahead of the key.
     let dump = ["object", "hexdump", &object, "--length", "1000000"];
@@ -130,11 +148,15 @@ fn an_embargo_holds_until_the_release() {
         assert!(!text.contains("plantedproduct") && !text.contains(&edition), "{text}");
     }
     // Nobody else can release it.
-    public
-        .node
-        .fails(&["inventory", "release", "plantedproduct", &edition], 1, &["only reads", "next:"]);
+    public.node.fails(
+        &["inventory", "release", "plantedproduct", &edition],
+        1,
+        &["only reads", "next:"],
+    );
 
-    office.node.ok(&["inventory", "release", "plantedproduct", &edition, "--reason", "08:30"]);
+    office
+        .node
+        .ok(&["inventory", "release", "plantedproduct", &edition, "--reason", "08:30"]);
     assert_eq!(office.node.rows(&query), ["7"]);
     let begun = Instant::now();
     let rows = eventually("the rows can be read", || {
@@ -158,7 +180,9 @@ struct Size {
 
 impl Size {
     fn of_environment() -> Self {
-        let releases = std::env::var("SOVM_TEST_RELEASES").ok().and_then(|text| text.parse().ok());
+        let releases = std::env::var("SOVM_TEST_RELEASES")
+            .ok()
+            .and_then(|text| text.parse().ok());
         match releases {
             None | Some(0) => Self {
                 releases: 6,
@@ -221,14 +245,22 @@ fn readers_are_never_torn() {
                     let run = node.run(&["sql", &query(pair), "--format", "csv"]);
                     if run.code != 0 {
                         // Bytes may still be on their way; then nothing is answered, which is no torn answer.
-                        assert!(run.stderr.contains("not readable") || run.stderr.contains("cannot be read here"), "{}", run.stderr);
+                        assert!(
+                            run.stderr.contains("not readable") || run.stderr.contains("cannot be read here"),
+                            "{}",
+                            run.stderr
+                        );
                         continue;
                     }
                     let row = run.stdout.lines().nth(1).unwrap_or_default().to_owned();
                     let (one, other) = row.split_once(',').unwrap_or_else(|| panic!("{row}"));
                     assert_eq!(one, other, "torn: {row}");
                     let number: u64 = one.parse().unwrap();
-                    assert!(number >= seen[pair as usize], "went back from {} to {number}", seen[pair as usize]);
+                    assert!(
+                        number >= seen[pair as usize],
+                        "went back from {} to {number}",
+                        seen[pair as usize]
+                    );
                     seen[pair as usize] = number;
                     newest.fetch_max(number, Ordering::Relaxed);
                     answers.fetch_add(1, Ordering::Relaxed);
@@ -270,7 +302,15 @@ fn a_kill_at_each_step_of_a_release() {
     let node = Node::init();
     node.ok(&["domain", "create", "public"]);
     node.ok(&["inventory", "init", "--embargo", "--public-domain", "public"]);
-    node.ok(&["product", "create", "weather", "--kind", "data", "--lifecycle", "revisable"]);
+    node.ok(&[
+        "product",
+        "create",
+        "weather",
+        "--kind",
+        "data",
+        "--lifecycle",
+        "revisable",
+    ]);
     node.write("structures.json", structures("Weather"));
     let versions = |node: &Node| {
         let list = node.json(&["inventory", "list"]);
@@ -294,7 +334,13 @@ fn a_kill_at_each_step_of_a_release() {
     };
     let seal = ["edition", "seal", "weather", "--json"];
     // Steps of a seal: its version is told to the release domain only.
-    for (number, step) in (1..).zip(["inventory.spread", "publish.durable", "publish.granted", "publish.committed", "inventory.told"]) {
+    for (number, step) in (1..).zip([
+        "inventory.spread",
+        "publish.durable",
+        "publish.granted",
+        "publish.committed",
+        "inventory.told",
+    ]) {
         build(number, number == 1);
         let before = versions(&node);
         crate::crash::killed(&node, step, &seal);
@@ -304,12 +350,26 @@ fn a_kill_at_each_step_of_a_release() {
         node.ok(&["inventory", "announce"]);
         node.ok(&["inventory", "verify"]);
         let list = node.json(&["edition", "list", "weather"]);
-        let states: Vec<&str> = list["editions"].as_array().unwrap().iter().filter_map(|edition| edition["state"].as_str()).collect();
+        let states: Vec<&str> = list["editions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|edition| edition["state"].as_str())
+            .collect();
         assert_eq!(states.last(), Some(&"embargoed"), "{step}: {list}");
-        let edition = list["editions"].as_array().unwrap().last().unwrap()["edition_id"].as_str().unwrap().to_owned();
+        let edition = list["editions"].as_array().unwrap().last().unwrap()["edition_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         // Steps of a release, one each time.
         let release = ["inventory", "release", "weather", &edition];
-        let step = ["inventory.spread", "publish.granted", "publish.committed", "inventory.told", "inventory.exported"][number as usize - 1];
+        let step = [
+            "inventory.spread",
+            "publish.granted",
+            "publish.committed",
+            "inventory.told",
+            "inventory.exported",
+        ][number as usize - 1];
         let before = versions(&node);
         crate::crash::killed(&node, step, &release);
         let between = versions(&node);

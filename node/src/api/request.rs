@@ -3,6 +3,14 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use sovm_inventory::doc::CatalogId;
+
+use super::Response;
+use crate::{
+    cli::{EditionCommand, InventoryCommand, ProductCommand},
+    error::ApiError,
+    inventory::{Author, Catalogue},
+};
 
 /// A command, as it crosses the seam between command line and node.
 ///
@@ -140,6 +148,8 @@ pub enum Request {
         /// Read every object in full instead of a sample.
         full: bool,
     },
+    /// A command on a catalogue of editions.
+    Catalogue(Box<CatalogueRequest>),
     /// Reconciles and fetches now instead of at the next round.
     Sync {
         /// Wait until nothing is pending, at most this long; 0 returns after one round.
@@ -149,7 +159,7 @@ pub enum Request {
 
 impl Request {
     /// The command as the user types it.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Status {} => "status",
             Self::MeshCreate { .. } => "mesh create",
@@ -182,6 +192,7 @@ impl Request {
             Self::RecoveryKit { .. } => "recovery kit",
             Self::RecoveryCheckpoint { .. } => "recovery checkpoint",
             Self::Drill { .. } => "drill",
+            Self::Catalogue(request) => request.command.name(),
             Self::Sync { .. } => "sync",
         }
     }
@@ -437,4 +448,56 @@ pub struct SqlRequest {
     pub allow_incomplete: bool,
     /// Bytes the query may use; `None` means the node's setting.
     pub memory: Option<u64>,
+}
+
+/// A command on a catalogue of this node.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogueRequest {
+    /// The catalogue; none for the only one.
+    pub catalog: Option<CatalogId>,
+    /// Why; kept in the version.
+    pub reason: Option<String>,
+    /// What is asked. Paths in it are absolute: the node has another working directory.
+    pub command: CatalogueCommand,
+}
+
+/// The commands that work on a catalogue, as the command line reads them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CatalogueCommand {
+    /// `inventory`
+    Inventory(InventoryCommand),
+    /// `product`
+    Product(ProductCommand),
+    /// `edition`
+    Edition(EditionCommand),
+}
+
+impl CatalogueCommand {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Inventory(_) => "inventory",
+            Self::Product(_) => "product",
+            Self::Edition(_) => "edition",
+        }
+    }
+
+    /// Whether it may change the catalogue.
+    pub(crate) fn writes(&self) -> bool {
+        match self {
+            Self::Inventory(command) => command.writes(),
+            Self::Product(command) => command.writes(),
+            Self::Edition(command) => command.writes(),
+        }
+    }
+
+    /// Carries it out on a catalogue, wherever that lies.
+    pub(crate) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
+        match self {
+            Self::Inventory(command) => command.perform(catalogue, author).await,
+            Self::Product(command) => command.perform(catalogue, author).await,
+            Self::Edition(command) => command.perform(catalogue, author).await,
+        }
+    }
 }

@@ -111,6 +111,12 @@ pub enum Response {
     BenchInventory(Box<BenchInventoryReport>),
     /// `edition fingerprint`
     EditionFingerprint(EditionFingerprintReport),
+    /// `inventory list`
+    CatalogueList(CatalogueListReport),
+    /// `inventory audience`
+    Audience(AudienceReport),
+    /// `inventory prefetch`
+    Prefetch(PrefetchReport),
     /// `inventory init`
     InventoryInit(InventoryInitReport),
     /// `inventory log`
@@ -169,6 +175,7 @@ impl Response {
             Self::Drill(report) if report.missing > 0 => {
                 vec![format!("{} objects are missing from what was restored", report.missing)]
             }
+            Self::CatalogueList(report) => report.attention(),
             Self::InventoryLog(report) => report.findings.clone(),
             Self::InventoryShow(report) => report.findings.clone(),
             Self::InventoryChange(report) => report.attention(),

@@ -3,40 +3,44 @@
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use sovm_inventory::{
-    doc::{CleanText, EditionId, ProductId},
+    doc::{CatalogId, CleanText, EditionId, ProductId},
     transition::EditionKey,
 };
 
 use super::Context;
 use crate::{
+    api::{CatalogueCommand, CatalogueRequest, Request, Response},
     error::ApiError,
     inventory::{Address, Author, Catalogue},
 };
 
 /// Which catalogue.
 #[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct StoreArgs {
-    /// The catalogue's directory
+pub(crate) struct StoreArgs {
+    /// The catalogue's directory. Default: this node's own catalogue
     #[arg(long, value_name = "DIR")]
     store: Option<String>,
+    /// Which of this node's catalogues, where it has several
+    #[arg(long, value_name = "ID", conflicts_with = "store")]
+    catalog: Option<CatalogId>,
 }
 
 /// Which catalogue, who changes it, and why.
 #[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct WriteArgs {
+pub(crate) struct WriteArgs {
     #[command(flatten)]
     pub(super) at: StoreArgs,
     /// Why; kept in the version for good
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who; kept in the version for good. Default: this user at this machine
-    #[arg(long, value_name = "NAME")]
+    /// Who; kept in the version for good. Default: this user at this machine. In a node it is always the node
+    #[arg(long, value_name = "NAME", requires = "store")]
     actor: Option<CleanText>,
 }
 
 /// One edition.
 #[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct EditionArg {
+pub(crate) struct EditionArg {
     /// The product
     pub(super) product: ProductId,
     /// Its edition
@@ -54,12 +58,36 @@ impl StoreArgs {
         Catalogue::open_or_make(self.address()?, context.output.clone())
     }
 
+    /// Has a node answer, where the catalogue is one of a node: in the daemon, if one runs on this home. None for a catalogue in a
+    /// directory, which answers here.
+    pub(super) async fn ask(
+        &self,
+        context: &Context<'_>,
+        reason: Option<String>,
+        command: &CatalogueCommand,
+    ) -> Result<Option<Response>, ApiError> {
+        if self.store.is_some() {
+            return Ok(None);
+        }
+        let request = CatalogueRequest {
+            catalog: self.catalog,
+            reason,
+            command: command.clone(),
+        };
+        context.call(Request::Catalogue(Box::new(request))).await.map(Some)
+    }
+
     fn address(&self) -> Result<Address, ApiError> {
         Address::parse(self.store.as_deref())
     }
 }
 
 impl WriteArgs {
+    /// Why.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.reason.clone()
+    }
+
     /// Who is recorded, and why.
     pub(super) fn author(&self) -> Result<Author, ApiError> {
         Author::new(self.actor.clone(), self.reason.clone())

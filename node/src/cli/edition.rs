@@ -21,7 +21,7 @@ use super::{
     session::unexpected,
 };
 use crate::{
-    api::Response,
+    api::{CatalogueCommand, Response},
     error::ApiError,
     inventory::{self, Author, Build, Catalogue, Rows},
 };
@@ -34,7 +34,7 @@ pub(super) struct EditionArgs {
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, Subcommand)]
-pub(super) enum EditionCommand {
+pub(crate) enum EditionCommand {
     Build(BuildArgs),
     /// Seal the unsealed edition, check it and record it: live, or embargoed while the embargo is on
     Seal {
@@ -95,7 +95,7 @@ pub(super) enum EditionCommand {
 /// It starts with everything the live edition holds, and stays unsealed, visible to nobody, until `edition seal`.
 /// Parquet files are taken as they are; CSV, NDJSON and Arrow files are written as Parquet, instants as times in UTC.
 #[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct BuildArgs {
+pub(crate) struct BuildArgs {
     /// The product
     product: ProductId,
     /// A file with rows, and the dataflow it belongs to, as AGENCY:FLOW(1.0)=FILE; repeat it for more files
@@ -130,7 +130,7 @@ pub(super) struct BuildArgs {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, ValueEnum)]
-pub(super) enum Profile {
+pub(crate) enum Profile {
     /// Everything: sizes, digests, counts, references, fingerprints
     Publish,
     /// Sizes everywhere, digests of the edition's own files, counts, references
@@ -249,15 +249,24 @@ impl EditionArgs {
             }
             EditionCommand::Fingerprint { file } => return fingerprint(file, context).await,
         };
-        let catalogue = at.open(context)?;
-        let response = self.command.perform(&catalogue, author).await?;
+        let at = at.clone();
+        let command = CatalogueCommand::Edition(self.command.clone());
+        let response = match at.ask(context, Some(author.reason.clone()), &command).await? {
+            Some(response) => response,
+            None => self.command.perform(&at.open(context)?, author).await?,
+        };
         show(context, &response)
     }
 }
 
 impl EditionCommand {
+    /// Whether it may change the catalogue.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Build(_) | Self::Seal { .. } | Self::Discard { .. })
+    }
+
     /// Carries it out on a catalogue, wherever that lies.
-    pub(super) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
+    pub(crate) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
         Ok(match self {
             Self::Build(args) => Response::EditionBuild(catalogue.build(author, args.build()).await?),
             Self::Seal {

@@ -19,7 +19,7 @@ use super::{
     session::unexpected,
 };
 use crate::{
-    api::{InventoryChangeReport, Response},
+    api::{CatalogueCommand, InventoryChangeReport, Response},
     config::parse_duration,
     error::{ApiError, ErrorKind},
     inventory::{Author, Catalogue, Look, Retire, Wish},
@@ -27,8 +27,9 @@ use crate::{
 
 /// Decide which editions of published products are live: release, roll back, withdraw, and prove it later
 ///
-/// An Inventory is a chain of immutable versions, and every command that changes something writes exactly one. It lies in
-/// a plain directory so far (--store), which needs no node, no home and no key.
+/// An Inventory is a chain of immutable versions, and every command that changes something writes exactly one. It lies in this
+/// node's encrypted store, and the members of its domains follow it; or in a plain directory (--store), which needs no node,
+/// no home and no key.
 #[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct InventoryArgs {
     #[command(subcommand)]
@@ -36,7 +37,7 @@ pub(super) struct InventoryArgs {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, ValueEnum)]
-pub(super) enum Switch {
+pub(crate) enum Switch {
     /// A sealed edition waits for its release
     On,
     /// A sealed edition is live at once
@@ -44,14 +45,47 @@ pub(super) enum Switch {
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, Subcommand)]
-pub(super) enum InventoryCommand {
+pub(crate) enum InventoryCommand {
     /// Make a catalogue in a directory that is empty or not there yet
     Init {
         /// Let sealed editions wait for a release
         #[arg(long)]
         embargo: bool,
+        /// In a node: the domain whose members read everything. Default: main
+        #[arg(long, value_name = "DOMAIN", conflicts_with = "store")]
+        release_domain: Option<String>,
+        /// In a node: the domain whose members read what is live, and get the keys of an edition at its release
+        #[arg(long, value_name = "DOMAIN", conflicts_with = "store")]
+        public_domain: Option<String>,
         #[command(flatten)]
         write: WriteArgs,
+    },
+    /// List the catalogues of this node, those of its domains included
+    List {
+        #[command(flatten)]
+        at: StoreArgs,
+    },
+    /// Name every site that can read an embargoed edition, and every site that reads what is live
+    Audience {
+        #[command(flatten)]
+        at: StoreArgs,
+    },
+    /// Let another site write the versions from the next one on
+    HandOver {
+        /// The site's name or id
+        site: String,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+    /// Tell the domains of every version that they were not told of, after a failure
+    Announce {
+        #[command(flatten)]
+        at: StoreArgs,
+    },
+    /// Let the public domain fetch the encrypted bytes of embargoed editions, so that a release hands out keys only
+    Prefetch {
+        #[command(flatten)]
+        at: StoreArgs,
     },
     /// List the versions, newest first
     Log {
@@ -239,12 +273,15 @@ pub(super) enum InventoryCommand {
 impl InventoryArgs {
     pub(super) async fn run(mut self, context: &Context<'_>) -> Result<u8, ApiError> {
         self.command.make_absolute()?;
-        let at = self.command.at();
+        let (at, author) = (self.command.at().clone(), self.command.author()?);
+        let command = CatalogueCommand::Inventory(self.command.clone());
+        if let Some(response) = at.ask(context, Some(author.reason.clone()), &command).await? {
+            return show(context, &response);
+        }
         let catalogue = match self.command {
             InventoryCommand::Init { .. } => at.open_or_make(context)?,
             _ => at.open(context)?,
         };
-        let author = self.command.author()?;
         let response = self.command.perform(&catalogue, author).await?;
         show(context, &response)
     }
@@ -264,12 +301,17 @@ impl InventoryCommand {
 
     fn at(&self) -> &StoreArgs {
         match self {
-            Self::Log { at, .. }
+            Self::List { at }
+            | Self::Audience { at }
+            | Self::Announce { at }
+            | Self::Prefetch { at }
+            | Self::Log { at, .. }
             | Self::Show { at, .. }
             | Self::Verify { at }
             | Self::Export { at, .. }
             | Self::Gc { at, .. } => at,
             Self::Init { write, .. }
+            | Self::HandOver { write, .. }
             | Self::Release { write, .. }
             | Self::ReleaseDue { write }
             | Self::Reschedule { write, .. }
@@ -289,9 +331,17 @@ impl InventoryCommand {
     /// Who is recorded; asked of nobody who only reads.
     fn author(&self) -> Result<Author, ApiError> {
         match self {
-            Self::Log { .. } | Self::Show { .. } | Self::Verify { .. } | Self::Gc { .. } => Author::new(None, None),
+            Self::List { .. }
+            | Self::Audience { .. }
+            | Self::Announce { .. }
+            | Self::Prefetch { .. }
+            | Self::Log { .. }
+            | Self::Show { .. }
+            | Self::Verify { .. }
+            | Self::Gc { .. } => Author::new(None, None),
             Self::Export { actor, .. } => Author::new(actor.clone(), None),
             Self::Init { write, .. }
+            | Self::HandOver { write, .. }
             | Self::Release { write, .. }
             | Self::ReleaseDue { write }
             | Self::Reschedule { write, .. }
@@ -308,9 +358,35 @@ impl InventoryCommand {
         }
     }
 
+    /// Whether it may change the catalogue.
+    pub(crate) fn writes(&self) -> bool {
+        !matches!(
+            self,
+            Self::List { .. }
+                | Self::Audience { .. }
+                | Self::Log { .. }
+                | Self::Show { .. }
+                | Self::Verify { .. }
+                | Self::Export { .. }
+                | Self::Gc { .. }
+        )
+    }
+
     /// Carries it out on a catalogue, wherever that lies.
-    pub(super) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
+    pub(crate) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
         let wish = match self {
+            Self::List { .. }
+            | Self::Audience { .. }
+            | Self::HandOver { .. }
+            | Self::Announce { .. }
+            | Self::Prefetch { .. } => {
+                return Err(ApiError::new(
+                    ErrorKind::Refused,
+                    "domains, sites and keys belong to the catalogues of a node, and this one lies in a directory",
+                )
+                .safe("nothing was changed")
+                .next("leave --store out"));
+            }
             Self::Init { embargo, .. } => return Ok(Response::InventoryInit(catalogue.init(author, embargo).await?)),
             Self::Log { limit, .. } => {
                 let limit = limit.map_or(usize::MAX, NonZeroUsize::get);
@@ -372,6 +448,21 @@ impl InventoryCommand {
 /// Shows what a command came to.
 pub(super) fn show(context: &Context<'_>, response: &Response) -> Result<u8, ApiError> {
     match response {
+        Response::CatalogueList(report) => context.show(response, |output| {
+            if report.catalogues.is_empty() {
+                output.note("no catalogue is here, and none was announced in a domain of this node");
+                return Ok(());
+            }
+            output.line(render::catalogues(report))
+        }),
+        Response::Audience(report) => context.show(response, |output| output.line(render::audience(report))),
+        Response::Prefetch(report) => context.show(response, |output| {
+            output.note(format!(
+                "{} data files listed now, in {} lists",
+                report.objects, report.lists
+            ));
+            Ok(())
+        }),
         Response::InventoryInit(report) => context.show(response, |output| {
             output.line(format!("{} version {}", report.catalog_id, report.seq))
         }),

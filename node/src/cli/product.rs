@@ -14,7 +14,7 @@ use super::{
     session::unexpected,
 };
 use crate::{
-    api::{ProductListReport, Response},
+    api::{CatalogueCommand, ProductListReport, Response},
     error::ApiError,
     inventory::{Author, Catalogue, NewProduct, Wish},
     output::TextTable,
@@ -28,7 +28,7 @@ pub(super) struct ProductArgs {
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, Subcommand)]
-pub(super) enum ProductCommand {
+pub(crate) enum ProductCommand {
     /// Make a product, whose editions can then be built
     Create {
         /// Its id: letters, digits, dashes, dots, underscores and tildes, a letter or digit first
@@ -53,7 +53,7 @@ pub(super) enum ProductCommand {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, ValueEnum)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Tables, and the structures they need
     Data,
     /// Full codelists and other structures, no tables
@@ -61,7 +61,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize, ValueEnum)]
-pub(super) enum Life {
+pub(crate) enum Life {
     /// Every edition holds the same content
     Final,
     /// A later edition may hold other content
@@ -74,15 +74,24 @@ impl ProductArgs {
             ProductCommand::Create { write, .. } => (&write.at, write.author()?),
             ProductCommand::List { at } => (at, Author::new(None, None)?),
         };
-        let catalogue = at.open(context)?;
-        let response = self.command.perform(&catalogue, author).await?;
+        let at = at.clone();
+        let command = CatalogueCommand::Product(self.command.clone());
+        let response = match at.ask(context, Some(author.reason.clone()), &command).await? {
+            Some(response) => response,
+            None => self.command.perform(&at.open(context)?, author).await?,
+        };
         show(context, &response)
     }
 }
 
 impl ProductCommand {
+    /// Whether it may change the catalogue.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Create { .. })
+    }
+
     /// Carries it out on a catalogue, wherever that lies.
-    pub(super) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
+    pub(crate) async fn perform(self, catalogue: &Catalogue, author: Author) -> Result<Response, ApiError> {
         match self {
             Self::Create {
                 product,

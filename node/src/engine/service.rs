@@ -74,6 +74,7 @@ impl Service for Node {
             Request::Drill { domain, full } => {
                 Response::Drill(core.drill(domain.as_deref(), full, &*exchange.progress).await?)
             }
+            Request::Catalogue(request) => core.catalogue(*request, exchange.progress).await?,
             Request::Sync { wait_secs } => Response::Sync(core.sync_now(wait_secs, &*exchange.progress).await?),
         })
     }

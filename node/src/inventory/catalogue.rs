@@ -194,7 +194,7 @@ impl Catalogue {
 }
 
 /// What a version records of its writer.
-pub(super) fn identity(author: Author) -> Result<Identity, ApiError> {
+pub(crate) fn identity(author: Author) -> Result<Identity, ApiError> {
     Ok(Identity {
         actor: author.actor,
         producer: producer()?,

@@ -55,6 +55,7 @@ impl Catalogue {
             // What `describe` writes is the catalogue's title page. Our own section names products nobody has released.
             sections: BTreeSet::from([DESCRIPTION.to_owned()]),
             authority: None,
+            handed_to: None,
         };
         let copied = export_live(&*self.store, target.store.clone(), &files, &export).await;
         let copied = copied.map_err(|error| errors::unexported(&error, &self.shown, to))?;

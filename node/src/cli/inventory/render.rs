@@ -2,8 +2,9 @@
 
 use crate::{
     api::{
-        EditionChangeInfo, InventoryChangeReport, InventoryExportReport, InventoryGcReport, InventoryLogReport,
-        InventoryShowReport, InventoryVerifyReport, InventoryVersionInfo, ProductChangeInfo,
+        AudienceReport, CatalogueListReport, EditionChangeInfo, InventoryChangeReport, InventoryExportReport,
+        InventoryGcReport, InventoryLogReport, InventoryShowReport, InventoryVerifyReport, InventoryVersionInfo,
+        ProductChangeInfo, ReaderInfo,
     },
     config::format_bytes,
     error::ApiError,
@@ -194,6 +195,57 @@ pub(super) fn gc(report: &InventoryGcReport, output: &Output) -> Result<(), ApiE
         format!("deleted {files} files of {bytes}")
     });
     Ok(())
+}
+
+/// The catalogues of a node.
+pub(super) fn catalogues(report: &CatalogueListReport) -> String {
+    let mut table = TextTable::new(&["catalogue", ">version", "shows", "written by", "read in", "note"]);
+    for catalogue in &report.catalogues {
+        let domains = [&catalogue.release_domain, &catalogue.public_domain];
+        let domains: Vec<&str> = domains.into_iter().flatten().map(String::as_str).collect();
+        let writer = match (&catalogue.authority, catalogue.written_here) {
+            (_, true) => "this node".to_owned(),
+            (Some(authority), false) => authority.chars().take(10).collect(),
+            (None, false) => String::new(),
+        };
+        let note = catalogue.alarm.as_ref().or(catalogue.releasing.as_ref());
+        table.row([
+            catalogue.catalog_id.as_str(),
+            &catalogue.version.map(|version| version.to_string()).unwrap_or_default(),
+            if catalogue.live_only {
+                "what is live"
+            } else {
+                "everything"
+            },
+            &writer,
+            &domains.join(", "),
+            &note.map_or_else(String::new, |note| match catalogue.alarm {
+                Some(_) => format!("ALARM: {note}"),
+                None => format!("releasing {note}"),
+            }),
+        ]);
+    }
+    table.render()
+}
+
+/// Who can read what.
+pub(super) fn audience(report: &AudienceReport) -> String {
+    let mut table = TextTable::new(&["site", "name", "reads"]);
+    let mut add = |readers: &[ReaderInfo], what: &str| {
+        for reader in readers {
+            let name = reader.name.clone().unwrap_or_default();
+            let name = if reader.this_node {
+                format!("{name} (this node)")
+            } else {
+                name
+            };
+            let site: String = reader.site.chars().take(10).collect();
+            table.row([site.as_str(), &name, what]);
+        }
+    };
+    add(&report.embargoed, "everything, before its release too");
+    add(&report.live, "what is live");
+    table.render()
 }
 
 #[cfg(test)]

@@ -22,9 +22,10 @@ use super::{
 };
 use crate::{
     api::{
-        AudienceReport, CatalogueInfo, CatalogueListReport, InventoryChangeReport, InventoryInitReport, ProgressSink,
-        ReaderInfo,
+        AudienceReport, CatalogueCommand, CatalogueInfo, CatalogueListReport, CatalogueRequest, InventoryChangeReport,
+        InventoryInitReport, ProgressSink, ReaderInfo, Response,
     },
+    cli::InventoryCommand,
     error::{ApiError, ErrorKind},
     inventory::{Address, Author, Catalogue, errors, identity, reported},
 };
@@ -299,4 +300,59 @@ fn releasing(progress: Option<&Progress>) -> Option<String> {
 impl NodeStore {
     /// What messages call it.
     pub(super) const SHOWN: Address = Address::Own;
+}
+
+impl Core {
+    /// A command on a catalogue of this node.
+    pub(in super::super) async fn catalogue(
+        self: &Arc<Self>,
+        request: CatalogueRequest,
+        progress: Arc<dyn ProgressSink>,
+    ) -> Result<Response, ApiError> {
+        let named = request.catalog.as_ref();
+        let author = self.as_author(Author::new(None, request.reason)?)?;
+        let command = match request.command {
+            CatalogueCommand::Inventory(InventoryCommand::Init {
+                embargo,
+                release_domain,
+                public_domain,
+                ..
+            }) => {
+                let (release, public) = (release_domain.as_deref(), public_domain.as_deref());
+                let report = self.found_catalogue(author, embargo, release, public).await?;
+                return Ok(Response::InventoryInit(report));
+            }
+            CatalogueCommand::Inventory(InventoryCommand::List { .. }) => {
+                return Ok(Response::CatalogueList(self.list_catalogues().await?));
+            }
+            CatalogueCommand::Inventory(InventoryCommand::Audience { .. }) => {
+                return Ok(Response::Audience(self.audience(named).await?));
+            }
+            CatalogueCommand::Inventory(InventoryCommand::HandOver { site, .. }) => {
+                let report = self.hand_over(named, author, &site).await?;
+                return Ok(Response::InventoryChange(Box::new(report)));
+            }
+            command => command,
+        };
+        let (catalogue, chain) = self.open_catalogue(named, progress).await?;
+        let writes = command.writes();
+        if writes {
+            self.check_ours(&chain)?;
+        }
+        let identity = identity(author.clone())?;
+        let answer = match command {
+            CatalogueCommand::Inventory(InventoryCommand::Announce { .. }) => None,
+            CatalogueCommand::Inventory(InventoryCommand::Prefetch { .. }) => {
+                Some(Response::Prefetch(self.prefetch(&chain).await?))
+            }
+            command => Some(command.perform(&catalogue, author).await?),
+        };
+        if writes {
+            self.spread(&chain, identity).await?;
+        }
+        match answer {
+            Some(answer) => Ok(answer),
+            None => Ok(Response::CatalogueList(self.list_catalogues().await?)),
+        }
+    }
 }

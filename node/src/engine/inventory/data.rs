@@ -13,10 +13,11 @@ use std::{
     collections::BTreeMap,
     fmt,
     io::{self, Read},
+    num::NonZeroUsize,
     sync::Arc,
 };
 
-use arrow::array::RecordBatch;
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -364,7 +365,12 @@ impl DataFile for NodeFile {
         Ok(self.rows)
     }
 
-    fn table(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError> {
+    fn schema(&self) -> Result<Option<SchemaRef>, ParquetTableError> {
+        let footer = self.runtime.block_on(self.open())?;
+        Ok(Some(footer.schema().clone()))
+    }
+
+    fn table(&self, form: CanonicalForm, _threads: NonZeroUsize) -> Result<TablePart, ParquetTableError> {
         self.runtime.block_on(self.fingerprint(form))
     }
 
@@ -375,12 +381,15 @@ impl DataFile for NodeFile {
 }
 
 impl NodeFile {
-    async fn fingerprint(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError> {
-        let unreadable = |error: &dyn fmt::Display| ParquetTableError::Unreadable(error.to_string());
+    async fn open(&self) -> Result<Footer, ParquetTableError> {
         let dek = self.core.find_dek(&self.id).map_err(|error| unreadable(&error))?;
-        let footer = Footer::open(&self.core.blobs, self.id, &dek, OpenOptions::default())
+        Footer::open(&self.core.blobs, self.id, &dek, OpenOptions::default())
             .await
-            .map_err(|error| unreadable(&error))?;
+            .map_err(|error| unreadable(&error))
+    }
+
+    async fn fingerprint(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError> {
+        let footer = self.open().await?;
         let mut table = TableFingerprint::new(form, footer.schema())?;
         let projection = footer.project_all();
         for group in 0..footer.row_groups() {
@@ -407,6 +416,10 @@ impl NodeFile {
             columns: columns.join(", "),
         })
     }
+}
+
+fn unreadable(error: &dyn fmt::Display) -> ParquetTableError {
+    ParquetTableError::Unreadable(error.to_string())
 }
 
 #[cfg(test)]

@@ -236,7 +236,9 @@ async fn an_embargo_is_a_key() {
     let snapshot = core.read().unwrap();
     let view = core.object_view(&snapshot, object).unwrap().unwrap();
     assert_eq!((view.kind, view.row_count), (ObjectKind::EditionFile, 20));
-    let plain = PlainParquet::new(rows(0..20)).table(CanonicalForm::ONE).unwrap();
+    let plain = PlainParquet::new(rows(0..20))
+        .table(CanonicalForm::ONE, std::num::NonZeroUsize::MIN)
+        .unwrap();
     assert_eq!(
         manifest.bindings[0].fingerprint.to_string(),
         plain.fingerprint.to_string()

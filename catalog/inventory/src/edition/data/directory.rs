@@ -45,7 +45,10 @@ impl DataFiles for DirectoryData {
             let Some(opened) = open_file(&file)? else {
                 return Ok(None);
             };
-            let size = opened.metadata().map_err(|error| io_error("reading", &file, error))?.len();
+            let size = opened
+                .metadata()
+                .map_err(|error| io_error("reading", &file, error))?
+                .len();
             Ok(Some(OpenFile { file: opened, size }))
         });
         let opened = opened.await?;

@@ -264,8 +264,8 @@ impl DataFile for Kept {
         self.0.rows()
     }
 
-    fn table(&self, form: CanonicalForm) -> Result<TablePart, ParquetTableError> {
-        self.0.table(form)
+    fn table(&self, form: CanonicalForm, threads: std::num::NonZeroUsize) -> Result<TablePart, ParquetTableError> {
+        self.0.table(form, threads)
     }
 
     fn parts(&self) -> Result<Vec<Batches>, ParquetTableError> {
