@@ -95,7 +95,7 @@ impl SharedFile {
     }
 
     /// Reads it from front to back.
-    pub(super) fn from_start(self) -> At {
+    pub(super) fn reader(self) -> At {
         At {
             shared: self,
             position: 0,

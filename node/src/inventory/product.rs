@@ -136,10 +136,10 @@ impl Catalogue {
             let created = declared.get(&product_id);
             let kind = leaf
                 .map(|leaf| leaf.kind)
-                .or(created.map(|created| created.profile.kind));
+                .or_else(|| created.map(|created| created.profile.kind));
             let lifecycle = leaf
                 .map(|leaf| leaf.lifecycle)
-                .or(created.map(|created| created.profile.lifecycle));
+                .or_else(|| created.map(|created| created.profile.lifecycle));
             let entries = leaf.map(|leaf| leaf.editions.as_slice()).unwrap_or_default();
             let in_state = |state: EditionState| entries.iter().filter(move |entry| entry.state == state);
             report.products.push(ProductInfo {

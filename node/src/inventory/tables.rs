@@ -96,7 +96,7 @@ fn as_it_is(path: &Path, name: &str, progress: &Arc<dyn ProgressSink>) -> Result
         return Err(refused(name, &reasons));
     }
     Ok(TableFile {
-        content: Box::new(file.from_start()),
+        content: Box::new(file.reader()),
         failure: Failure::default(),
     })
 }
