@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sovm_catalog::{Alarm, ByteState, ObjectState, ObjectView, Read, Scope, Snapshot};
 use sovm_object::{
-    id::{DomainId, SiteId},
+    id::{DomainId, SiteId, StorageId},
     kek::{self, KekRing},
     record::Role,
 };
@@ -102,7 +102,7 @@ impl Core {
         })
     }
 
-    /// Every object of every table and every plain file this node knows.
+    /// Every object of every table, every plain file and every edition's file this node knows.
     pub(super) fn all_objects(&self, snapshot: &Snapshot) -> Result<Vec<ObjectView>, ApiError> {
         let none = KekRing::default();
         let keys = self.keys();
@@ -111,11 +111,20 @@ impl Core {
             let ring = keys.domain(&table.genesis.domain_id).map(|keys| &keys.ring);
             objects.extend(snapshot.objects(&table.genesis.table_id, ring.unwrap_or(&none))?);
         }
+        // A released file stands in two domains and is one object; the ring that opens it says most of it.
+        let mut editions: BTreeMap<StorageId, ObjectView> = BTreeMap::new();
         for domain in snapshot.domains()? {
             let domain = domain.genesis.domain_id;
-            let ring = keys.domain(&domain).map(|keys| &keys.ring);
-            objects.extend(snapshot.files(&domain, ring.unwrap_or(&none))?);
+            let ring = keys.domain(&domain).map_or(&none, |keys| &keys.ring);
+            objects.extend(snapshot.files(&domain, ring)?);
+            for file in snapshot.edition_files(&domain, ring)? {
+                let known = editions.get(&file.storage_id);
+                if known.is_none_or(|known| matches!(known.state, ObjectState::PendingAccess(_))) {
+                    editions.insert(file.storage_id, file);
+                }
+            }
         }
+        objects.extend(editions.into_values());
         Ok(objects)
     }
 

@@ -1,10 +1,5 @@
 use super::*;
-use crate::{
-    Catalog, Read as _,
-    backend::crash::CrashDisk,
-    store::tables::{META, Rows as _},
-    testing::catalog,
-};
+use crate::{Catalog, Read as _, backend::crash::CrashDisk, store::tables::META, testing::catalog};
 
 const LIVE: DocumentStore = DocumentStore {
     role: DocumentRole::Live,
