@@ -597,7 +597,7 @@ fn a_directory_that_is_not_there_says_what_to_do() {
         &["edition", "list"],
         &["edition", "seal", "x"],
     ] {
-        node.fails(command, 1, &["--store DIR", " safe: "]);
+        node.fails(command, 10, &["no node", " safe: "]);
     }
     assert!(!node.path("nowhere").exists());
 }

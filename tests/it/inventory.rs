@@ -297,8 +297,9 @@ fn init_among_other_files_is_refused() {
 #[test]
 fn without_a_store_it_says_what_to_do() {
     let node = Node::empty();
+    // Then a node is meant, and there is none.
     for command in ["init", "log", "show", "verify", "release-due", "rebuild"] {
-        node.fails(&["inventory", command], 1, &["comes later", "--store DIR", " safe: "]);
+        node.fails(&["inventory", command], 10, &["no node", "sovm init", " safe: "]);
     }
     node.fails(
         &["inventory", "log", "--store", "s3://bucket/c"],

@@ -106,7 +106,7 @@ fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// INV-213, INV-407: before the release a member of the public domain has every byte of the edition and cannot decrypt one: no key of it,
+/// INV-8, INV-213, INV-407, INV-446: before the release a member of the public domain has every byte of the edition and cannot decrypt one: no key of it,
 /// no name, no date. Seconds after the release it reads the rows. Who could read them before is listed.
 #[test]
 fn an_embargo_holds_until_the_release() {

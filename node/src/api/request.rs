@@ -192,7 +192,7 @@ impl Request {
             Self::RecoveryKit { .. } => "recovery kit",
             Self::RecoveryCheckpoint { .. } => "recovery checkpoint",
             Self::Drill { .. } => "drill",
-            Self::Catalogue(request) => request.command.name(),
+            Self::Catalogue(request) => request.ask.0.name(),
             Self::Sync { .. } => "sync",
         }
     }
@@ -459,13 +459,18 @@ pub struct CatalogueRequest {
     /// Why; kept in the version.
     pub reason: Option<String>,
     /// What is asked. Paths in it are absolute: the node has another working directory.
-    pub command: CatalogueCommand,
+    pub ask: CatalogueCommand,
 }
 
-/// The commands that work on a catalogue, as the command line reads them.
+/// A command that works on a catalogue, as the command line reads it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct CatalogueCommand(pub(crate) OnCatalogue);
+
+/// Which command.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CatalogueCommand {
+pub(crate) enum OnCatalogue {
     /// `inventory`
     Inventory(InventoryCommand),
     /// `product`
@@ -474,7 +479,25 @@ pub enum CatalogueCommand {
     Edition(EditionCommand),
 }
 
-impl CatalogueCommand {
+impl From<InventoryCommand> for CatalogueCommand {
+    fn from(command: InventoryCommand) -> Self {
+        Self(OnCatalogue::Inventory(command))
+    }
+}
+
+impl From<ProductCommand> for CatalogueCommand {
+    fn from(command: ProductCommand) -> Self {
+        Self(OnCatalogue::Product(command))
+    }
+}
+
+impl From<EditionCommand> for CatalogueCommand {
+    fn from(command: EditionCommand) -> Self {
+        Self(OnCatalogue::Edition(command))
+    }
+}
+
+impl OnCatalogue {
     const fn name(&self) -> &'static str {
         match self {
             Self::Inventory(_) => "inventory",

@@ -72,7 +72,7 @@ impl StoreArgs {
         let request = CatalogueRequest {
             catalog: self.catalog,
             reason,
-            command: command.clone(),
+            ask: command.clone(),
         };
         context.call(Request::Catalogue(Box::new(request))).await.map(Some)
     }
@@ -83,11 +83,6 @@ impl StoreArgs {
 }
 
 impl WriteArgs {
-    /// Why.
-    pub(super) fn reason(&self) -> Option<String> {
-        self.reason.clone()
-    }
-
     /// Who is recorded, and why.
     pub(super) fn author(&self) -> Result<Author, ApiError> {
         Author::new(self.actor.clone(), self.reason.clone())

@@ -153,7 +153,7 @@ const DATAFLOW: &str = "urn:sdmx:org.sdmx.infomodel.datastructure.Dataflow=";
 
 /// `DATAFLOW=FILE`. A URN has an equals sign of its own, so the one after its version counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct TableFile {
+pub(crate) struct TableFile {
     dataflow: Urn,
     file: PathBuf,
 }
@@ -179,7 +179,7 @@ impl FromStr for TableFile {
 
 /// `NAME=FILE`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct OtherFile {
+pub(crate) struct OtherFile {
     name: FilePath,
     file: PathBuf,
 }
@@ -250,7 +250,7 @@ impl EditionArgs {
             EditionCommand::Fingerprint { file } => return fingerprint(file, context).await,
         };
         let at = at.clone();
-        let command = CatalogueCommand::Edition(self.command.clone());
+        let command = CatalogueCommand::from(self.command.clone());
         let response = match at.ask(context, Some(author.reason.clone()), &command).await? {
             Some(response) => response,
             None => self.command.perform(&at.open(context)?, author).await?,

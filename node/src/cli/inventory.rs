@@ -274,7 +274,7 @@ impl InventoryArgs {
     pub(super) async fn run(mut self, context: &Context<'_>) -> Result<u8, ApiError> {
         self.command.make_absolute()?;
         let (at, author) = (self.command.at().clone(), self.command.author()?);
-        let command = CatalogueCommand::Inventory(self.command.clone());
+        let command = CatalogueCommand::from(self.command.clone());
         if let Some(response) = at.ask(context, Some(author.reason.clone()), &command).await? {
             return show(context, &response);
         }

@@ -75,7 +75,7 @@ impl ProductArgs {
             ProductCommand::List { at } => (at, Author::new(None, None)?),
         };
         let at = at.clone();
-        let command = CatalogueCommand::Product(self.command.clone());
+        let command = CatalogueCommand::from(self.command.clone());
         let response = match at.ask(context, Some(author.reason.clone()), &command).await? {
             Some(response) => response,
             None => self.command.perform(&at.open(context)?, author).await?,
@@ -169,7 +169,7 @@ mod tests {
             ..ProductListReport::default()
         };
         let text = list(&report);
-        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(text.lines().count(), 4, "{text}");
         let codes = text.lines().find(|line| line.starts_with("codes ")).unwrap();
         assert!(codes.contains("structure") && codes.ends_with("Code lists"), "{text}");
     }

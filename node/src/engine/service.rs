@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use sovm_object::record::MeshName;
 
 use super::{
@@ -74,7 +75,7 @@ impl Service for Node {
             Request::Drill { domain, full } => {
                 Response::Drill(core.drill(domain.as_deref(), full, &*exchange.progress).await?)
             }
-            Request::Catalogue(request) => core.catalogue(*request, exchange.progress).await?,
+            Request::Catalogue(request) => core.catalogue(*request, exchange.progress).boxed().await?,
             Request::Sync { wait_secs } => Response::Sync(core.sync_now(wait_secs, &*exchange.progress).await?),
         })
     }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use sovm_catalog::{BadBytes, ByteEvent, DekError, ObjectState, PendingAccess, Read as _, TableView};
 use sovm_object::{
     id::{KekId, SiteId, StorageId, TableId},
@@ -35,7 +36,7 @@ impl QueryTables {
     /// Takes the snapshot.
     pub(super) async fn of(core: &Arc<Core>) -> Result<Self, ApiError> {
         Ok(Self {
-            editions: core.edition_tables().await?,
+            editions: core.edition_tables().boxed().await?,
             core: core.clone(),
             tables: core.read()?.tables()?,
         })
@@ -69,7 +70,7 @@ impl Tables for QueryTables {
         let wanted = (schema.to_owned(), name.to_owned());
         let Some(view) = self.tables.iter().find(|view| sql_name(view) == wanted) else {
             return match self.editions.get(&wanted) {
-                Some(table) => self.core.edition_source(table).await.map(Some),
+                Some(table) => self.core.edition_source(table).boxed().await.map(Some),
                 None => Ok(None),
             };
         };

@@ -274,7 +274,14 @@ impl Publisher {
         let version = FullInventory::load(&*self.place.store, found.head, None)
             .await?
             .to_version()?;
-        for key in manifests.missing(&version) {
+        // INV-234: a final product's next edition is compared with the content of the live one, which its entry doesn't say.
+        let product_id = &self.place.product_id;
+        let own = version.leaf(product_id).into_iter().flat_map(|leaf| &leaf.editions);
+        let live = own
+            .filter(|entry| entry.state == EditionState::Live)
+            .map(|entry| EditionKey::new(product_id.clone(), entry.edition_id));
+        let needed: BTreeSet<EditionKey> = manifests.missing(&version).into_iter().chain(live).collect();
+        for key in needed {
             let path = StorePath::parse(&layout::manifest(&key.product_id, &key.edition_id))?;
             if let (Some(found), Some(entry)) = (self.place.store.get(&path).await?, version.entry(&key)) {
                 manifests.insert(Arc::new(Stored::verify(found.bytes, entry.manifest_sha256)?));

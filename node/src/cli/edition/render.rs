@@ -150,7 +150,7 @@ mod tests {
             ..EditionListReport::default()
         };
         let text = list(&report);
-        assert_eq!(text.lines().count(), 2, "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.contains("unsealed"), "{text}");
     }
 }

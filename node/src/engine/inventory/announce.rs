@@ -17,6 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use sovm_catalog::{Read as _, Txn};
 use sovm_inventory::{
     authority::Authority,
@@ -60,12 +61,12 @@ impl Core {
             return Ok(());
         }
         reached("inventory.spread");
-        self.announce(chain, founding.release_domain).await?;
+        self.announce(chain, founding.release_domain).boxed().await?;
         reached("inventory.told");
         let Some(public) = founding.public else { return Ok(()) };
-        let live = self.export_live_chain(chain, &public, identity).await?;
+        let live = self.export_live_chain(chain, &public, identity).boxed().await?;
         reached("inventory.exported");
-        self.announce(&live, public.domain).await
+        self.announce(&live, public.domain).boxed().await
     }
 
     /// Writes the versions of the live-only chain that are missing.
@@ -133,7 +134,7 @@ impl Core {
             untold.push(root);
         }
         for root in untold.into_iter().rev() {
-            self.announce_version(chain, domain, &store, &root).await?;
+            self.announce_version(chain, domain, &store, &root).boxed().await?;
         }
         Ok(())
     }
@@ -145,7 +146,7 @@ impl Core {
         store: &NodeStore,
         root: &Stored<Root>,
     ) -> Result<(), ApiError> {
-        let new = store.new_in(root).await?;
+        let new = store.new_in(root).boxed().await?;
         let mut objects = vec![self.make_bundle(&domain, &new.bundle).await?];
         let bundle = objects[0].id();
         let outcome = async {
@@ -162,7 +163,7 @@ impl Core {
                 objects: objects.iter().collect(),
                 also: &nothing_else,
             };
-            self.publish_objects(&publication).await
+            self.publish_objects(&publication).boxed().await
         }
         .await;
         if let Err(error) = outcome {

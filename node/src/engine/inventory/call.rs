@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use sovm_catalog::{DocumentRole, Read as _, Scope};
 use sovm_inventory::{
     authority::Authority,
@@ -22,8 +23,8 @@ use super::{
 };
 use crate::{
     api::{
-        AudienceReport, CatalogueCommand, CatalogueInfo, CatalogueListReport, CatalogueRequest, InventoryChangeReport,
-        InventoryInitReport, ProgressSink, ReaderInfo, Response,
+        AudienceReport, CatalogueInfo, CatalogueListReport, CatalogueRequest, InventoryChangeReport,
+        InventoryInitReport, OnCatalogue, ProgressSink, ReaderInfo, Response,
     },
     cli::InventoryCommand,
     error::{ApiError, ErrorKind},
@@ -77,8 +78,8 @@ impl Core {
         let (_, committed) = Writer::create(store, identity.clone(), Arc::new(SystemClock), new)
             .await
             .map_err(|error| errors::unwritten(&error, &Address::Own))?;
-        let chain = self.chosen_chain(Some(&catalog_id)).await?;
-        self.spread(&chain, identity).await?;
+        let chain = self.chosen_chain(Some(&catalog_id)).boxed().await?;
+        self.spread(&chain, identity).boxed().await?;
         let root = committed.head.root();
         Ok(InventoryInitReport {
             store: Address::Own.to_string(),
@@ -114,8 +115,8 @@ impl Core {
         named: Option<&CatalogId>,
         progress: Arc<dyn ProgressSink>,
     ) -> Result<(Catalogue, Chain), ApiError> {
-        self.follow_all().await?;
-        let chain = self.chosen_chain(named).await?;
+        self.follow_all().boxed().await?;
+        let chain = self.chosen_chain(named).boxed().await?;
         let store = self.node_store(chain.documents);
         let written_here = chain.founding.as_ref().filter(|_| chain.is_ours(self));
         let place = NodePlace {
@@ -145,14 +146,14 @@ impl Core {
 
     /// `inventory list`.
     pub(super) async fn list_catalogues(self: &Arc<Self>) -> Result<CatalogueListReport, ApiError> {
-        let followed = self.follow_all().await?;
+        let followed = self.follow_all().boxed().await?;
         let mut catalogues = Vec::new();
         for chain in self.chains().await? {
             let progress = followed
                 .iter()
                 .find(|(catalog, _)| *catalog == chain.catalog)
                 .map(|(_, progress)| progress);
-            catalogues.push(self.catalogue_info(&chain, progress).await?);
+            catalogues.push(self.catalogue_info(&chain, progress).boxed().await?);
         }
         // Announced, and nothing of it is here yet.
         for (catalog, progress) in &followed {
@@ -204,7 +205,7 @@ impl Core {
 
     /// `inventory audience`: every site that can read an embargoed edition, and every site that reads what is live.
     pub(super) async fn audience(self: &Arc<Self>, named: Option<&CatalogId>) -> Result<AudienceReport, ApiError> {
-        let chain = self.chosen_chain(named).await?;
+        let chain = self.chosen_chain(named).boxed().await?;
         let Some(founding) = &chain.founding else {
             return Err(ApiError::new(
                 ErrorKind::Refused,
@@ -244,8 +245,8 @@ impl Core {
         author: Author,
         site: &str,
     ) -> Result<InventoryChangeReport, ApiError> {
-        self.follow_all().await?;
-        let chain = self.chosen_chain(named).await?;
+        self.follow_all().boxed().await?;
+        let chain = self.chosen_chain(named).boxed().await?;
         self.check_ours(&chain)?;
         let (site, name) = self.find_member(site)?;
         let reads = match &chain.founding {
@@ -287,9 +288,28 @@ impl Core {
             Err(CommitError::Write(error)) => return Err(errors::unwritten(&error, &Address::Own)),
         };
         // The chain as it was: this is the last version that this node tells of.
-        self.spread(&chain, identity).await?;
+        self.spread(&chain, identity).boxed().await?;
         Ok(reported("hand-over", &Address::Own, &committed))
     }
+}
+
+/// Carries a command out on a thread of its own. It goes on to its end when whoever asked goes away, and the compiler need not prove
+/// of every step of every command that it could move between threads, which took it ten minutes.
+async fn perform(command: OnCatalogue, catalogue: Catalogue, author: Author) -> Result<Response, ApiError> {
+    let runtime = tokio::runtime::Handle::current();
+    let performing = move || runtime.block_on(command.perform(&catalogue, author));
+    tokio::task::spawn_blocking(performing).await.map_err(ApiError::bug)?
+}
+
+/// What was decided stands; only those who read it elsewhere do not know of it yet.
+fn untold(error: ApiError) -> ApiError {
+    let message = format!(
+        "it is done here, and the domains were not told of it: {}",
+        error.message
+    );
+    ApiError { message, ..error }
+        .safe("the catalogue is sound; its readers go on with the version before")
+        .next("sovm inventory announce")
 }
 
 fn releasing(progress: Option<&Progress>) -> Option<String> {
@@ -311,48 +331,48 @@ impl Core {
     ) -> Result<Response, ApiError> {
         let named = request.catalog.as_ref();
         let author = self.as_author(Author::new(None, request.reason)?)?;
-        let command = match request.command {
-            CatalogueCommand::Inventory(InventoryCommand::Init {
+        let command = match request.ask.0 {
+            OnCatalogue::Inventory(InventoryCommand::Init {
                 embargo,
                 release_domain,
                 public_domain,
                 ..
             }) => {
                 let (release, public) = (release_domain.as_deref(), public_domain.as_deref());
-                let report = self.found_catalogue(author, embargo, release, public).await?;
+                let report = self.found_catalogue(author, embargo, release, public).boxed().await?;
                 return Ok(Response::InventoryInit(report));
             }
-            CatalogueCommand::Inventory(InventoryCommand::List { .. }) => {
-                return Ok(Response::CatalogueList(self.list_catalogues().await?));
+            OnCatalogue::Inventory(InventoryCommand::List { .. }) => {
+                return Ok(Response::CatalogueList(self.list_catalogues().boxed().await?));
             }
-            CatalogueCommand::Inventory(InventoryCommand::Audience { .. }) => {
-                return Ok(Response::Audience(self.audience(named).await?));
+            OnCatalogue::Inventory(InventoryCommand::Audience { .. }) => {
+                return Ok(Response::Audience(self.audience(named).boxed().await?));
             }
-            CatalogueCommand::Inventory(InventoryCommand::HandOver { site, .. }) => {
-                let report = self.hand_over(named, author, &site).await?;
+            OnCatalogue::Inventory(InventoryCommand::HandOver { site, .. }) => {
+                let report = self.hand_over(named, author, &site).boxed().await?;
                 return Ok(Response::InventoryChange(Box::new(report)));
             }
             command => command,
         };
-        let (catalogue, chain) = self.open_catalogue(named, progress).await?;
+        let (catalogue, chain) = self.open_catalogue(named, progress).boxed().await?;
         let writes = command.writes();
         if writes {
             self.check_ours(&chain)?;
         }
         let identity = identity(author.clone())?;
         let answer = match command {
-            CatalogueCommand::Inventory(InventoryCommand::Announce { .. }) => None,
-            CatalogueCommand::Inventory(InventoryCommand::Prefetch { .. }) => {
-                Some(Response::Prefetch(self.prefetch(&chain).await?))
+            OnCatalogue::Inventory(InventoryCommand::Announce { .. }) => None,
+            OnCatalogue::Inventory(InventoryCommand::Prefetch { .. }) => {
+                Some(Response::Prefetch(self.prefetch(&chain).boxed().await?))
             }
-            command => Some(command.perform(&catalogue, author).await?),
+            command => Some(perform(command, catalogue, author).await?),
         };
         if writes {
-            self.spread(&chain, identity).await?;
+            self.spread(&chain, identity).boxed().await.map_err(untold)?;
         }
         match answer {
             Some(answer) => Ok(answer),
-            None => Ok(Response::CatalogueList(self.list_catalogues().await?)),
+            None => Ok(Response::CatalogueList(self.list_catalogues().boxed().await?)),
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use sovm_catalog::{DocumentRole, DocumentStore, Read as _};
 use sovm_inventory::{
     authority::Authority,
@@ -117,7 +118,7 @@ impl Core {
     pub(super) async fn chains(self: &Arc<Self>) -> Result<Vec<Chain>, ApiError> {
         let mut chains = Vec::new();
         for documents in self.read()?.document_stores()? {
-            chains.extend(self.chain(documents).await?);
+            chains.extend(self.chain(documents).boxed().await?);
         }
         Ok(chains)
     }

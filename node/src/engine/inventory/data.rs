@@ -92,7 +92,9 @@ pub(super) fn pointer(object: &StorageId) -> Bytes {
 
 /// The object a pointer names; none for bytes that are no pointer.
 pub(super) fn pointed_at(bytes: &[u8]) -> Option<StorageId> {
-    std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.parse().ok()
+    let object = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.parse().ok()?;
+    // One text for one id.
+    (pointer(&object) == bytes).then_some(object)
 }
 
 fn failed(action: &'static str, path: &FilePath, error: ApiError) -> StoreError {

@@ -8,6 +8,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use sovm_catalog::{DocumentRole, DocumentStore, Read as _};
 use sovm_inventory::{
     authority::{self, Authority, Fork, Held, Next, Statement},
@@ -65,7 +66,7 @@ impl Core {
         for (domain, catalog) in self.read()?.inventory_catalogs()? {
             // Ids that no catalogue can have are nobody's.
             if let Some(catalog) = CatalogId::from_bytes(catalog) {
-                followed.push((catalog, self.follow(&domain, catalog).await?));
+                followed.push((catalog, self.follow(&domain, catalog).boxed().await?));
             }
         }
         Ok(followed)
@@ -87,7 +88,7 @@ impl Core {
         let statements: Vec<Statement> = accepted.iter().filter_map(statement_of).collect();
         let mut progress = Progress::default();
         loop {
-            let chain = self.chain(documents).await?;
+            let chain = self.chain(documents).boxed().await?;
             let held = match &chain {
                 Some(chain) => self.held(chain).await?,
                 None => None,
@@ -112,7 +113,7 @@ impl Core {
             let Some(version) = version else {
                 return Err(ApiError::bug("a statement without its entry"));
             };
-            match self.take_over(domain, documents, version, onto).await {
+            match self.take_over(domain, documents, version, onto).boxed().await {
                 Ok(()) => progress.taken += 1,
                 Err(Untaken::Waits(why) | Untaken::Wrong(why)) => {
                     progress.releasing = Some((statement.version.seq, why));

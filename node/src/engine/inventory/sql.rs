@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use sovm_catalog::{ObjectState, Read as _};
 use sovm_inventory::{
     doc::{EditionId, ProductId, layout},
@@ -60,17 +61,18 @@ impl Core {
         if self.read()?.inventory_catalogs()?.is_empty() {
             return Ok(Arc::default());
         }
-        self.follow_all().await?;
-        let commits = self.read()?.commit_counter()?;
         let kept = self.live.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let commits = self.read()?.commit_counter()?;
         if let Some((_, tables)) = kept.filter(|(at, _)| *at == commits) {
             return Ok(tables);
         }
-        let mut chains = self.chains().await?;
+        self.follow_all().boxed().await?;
+        let commits = self.read()?.commit_counter()?;
+        let mut chains = self.chains().boxed().await?;
         chains.sort_by_key(|chain| (!chain.is_ours(self), chain.live_only, chain.catalog));
         let mut tables = EditionTables::new();
         for chain in &chains {
-            self.add_live(chain, &mut tables).await?;
+            self.add_live(chain, &mut tables).boxed().await?;
         }
         let tables = Arc::new(tables);
         *self.live.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((commits, tables.clone()));

@@ -32,9 +32,10 @@ fn catalogue(chain: u8, others: usize) -> World {
         leaves.push(leaf(&other, vec![other.entry(EditionState::Live, since, None)]));
     }
     let mut world = World::at(version(900, false, leaves, vec![tombstone(&key("p", RETIRED))]));
-    for n in [chain - 1, chain, chain + 1, chain + 2] {
+    for n in [chain - 1, chain, chain + 1] {
         world.seal(&edition(n));
     }
+    world.seal(&data("p", chain + 2).on(chain));
     world.seal(&data("p", RETIRED));
     world
 }
