@@ -60,6 +60,7 @@ targets! {
     ACCESS "access", records::access, max 4 * KIB, memory 16 * KIB, 16;
     RECORD "record", records::record, max 64 * KIB, memory 16 * KIB, 128;
     ENTRY "entry", records::entry, max 64 * KIB, memory 16 * KIB, 128;
+    BUNDLE "bundle", records::bundle, max 16 * KIB, memory 16 * KIB, 128;
     SEALED "sealed", records::sealed, max 16 * KIB, memory 16 * KIB, 16;
     KEY "key", records::key, max 2 * KIB, memory 4 * KIB, 16;
     // What peers send and people paste.

@@ -1,6 +1,7 @@
 //! Signed payloads, their envelopes, their sealed form, and the keys inside statistics.
 
 use sovm_object::{
+    bundle::Bundle,
     entry::{self, EntryIn},
     id::{DomainId, KekId, MeshId},
     kek::KekRing,
@@ -44,6 +45,15 @@ fn key_types() -> impl Iterator<Item = ColumnType> {
         T::List,
     ]
     .into_iter()
+}
+
+/// A bundle's content: whatever decodes has one encoding.
+pub(super) fn bundle(bytes: &[u8]) {
+    let content = bytes::Bytes::copy_from_slice(bytes);
+    if let Ok(bundle) = Bundle::decode(&content) {
+        assert_eq!(bundle.encode(), content);
+        assert_eq!(bundle.iter().count(), bundle.len());
+    }
 }
 
 /// A manifest's payload: its bounds decode or are refused, and pruning takes any of them.

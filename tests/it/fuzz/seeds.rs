@@ -22,6 +22,7 @@ use sovm_mesh::proto::{
 };
 use sovm_object::{
     blob,
+    bundle::Bundle,
     cbor::{self, Encoder},
     entry::{VerifiedEntry, sealed},
     id::{ManifestHash, RecordId, SiteId, StorageId},
@@ -306,7 +307,19 @@ fn records() -> Seeds {
             ],
         ),
         ("key", key_seeds),
+        ("bundle", bundles()),
     ]
+}
+
+/// Nothing, one document, and what a first version brings.
+fn bundles() -> Vec<Vec<u8>> {
+    let mut one = Bundle::default();
+    one.insert("a", vec![1]);
+    let mut first = Bundle::default();
+    first.insert("catalog.json", "{\"a\": 1}");
+    first.insert("empty", "");
+    first.insert("inventory/000000000001.json", "{}");
+    [Bundle::default(), one, first].iter().map(Bundle::encode).collect()
 }
 
 /// The body of a recovery root, under its number in the target `record`.

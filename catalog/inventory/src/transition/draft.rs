@@ -236,7 +236,7 @@ impl<'a> Draft<'a> {
         let new = self
             .leaves
             .keys()
-            .filter(|product_id| !self.base.leaves.contains_key(*product_id));
+            .filter(|product_id| !self.base.leaves.contains_key(product_id));
         self.base
             .leaves
             .keys()

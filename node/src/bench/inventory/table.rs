@@ -216,7 +216,8 @@ fn batch(start: u64, rows: u64) -> Result<RecordBatch, ArrowError> {
     };
     let days = numbers().map(|row| (row % 20_000) as i32);
     // A number that follows from the row's and looks like none: multiplication by an odd number mixes the bits.
-    let value = |row: u64| (row % 7 > 0).then(|| (row.wrapping_mul(2_654_435_761) % 10_000_000) as f64 / 10.0);
+    let value =
+        |row: u64| (!row.is_multiple_of(7)).then(|| (row.wrapping_mul(2_654_435_761) % 10_000_000) as f64 / 10.0);
     let columns: Vec<ArrayRef> = vec![
         codes("2021A0", 300, 50),
         codes("S", 3, 7),

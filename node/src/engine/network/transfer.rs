@@ -15,9 +15,10 @@ use sovm_mesh::{
     proto::fetch::{Config, Effect, Event, Failure, Planner},
 };
 use sovm_object::{
+    entry::EntryKind,
     id::{DomainId, SiteId, StorageId},
     padme::padme,
-    record::Role,
+    record::{PrefetchList, Role},
 };
 use tokio::{sync::mpsc, task::AbortHandle};
 
@@ -307,24 +308,51 @@ impl Core {
 
     /// Domains whose members may have an object's bytes.
     pub(super) fn domains_of_object(&self, snapshot: &Snapshot, id: &StorageId) -> Result<Vec<DomainId>, ApiError> {
-        let mut domains: Vec<DomainId> = snapshot
+        let granted: Vec<DomainId> = snapshot
             .access_records(id)?
             .iter()
             .map(|grant| grant.domain_id)
             .collect();
+        let mut domains = granted.clone();
         for domain in snapshot.domains()? {
             let domain = domain.genesis.domain_id;
             let announced = snapshot.root_announcements(&domain)?.iter().any(|root| {
                 let root = root.body();
                 [root.root_id, root.ring_blob, root.checkpoint].contains(id)
             });
-            if announced {
+            if announced || self.is_listed_ahead(snapshot, &domain, id, &granted)? {
                 domains.push(domain);
             }
         }
         domains.sort_unstable();
         domains.dedup();
         Ok(domains)
+    }
+
+    /// Whether members of a domain may fetch an object's bytes before its key: somebody listed it for them who may read it.
+    fn is_listed_ahead(
+        &self,
+        snapshot: &Snapshot,
+        domain: &DomainId,
+        id: &StorageId,
+        granted: &[DomainId],
+    ) -> Result<bool, ApiError> {
+        for list in snapshot.accepted::<PrefetchList>(Scope::Domain(*domain), EntryKind::PrefetchList)? {
+            let list = list.body();
+            if !list.objects.contains(id) {
+                continue;
+            }
+            for granted in granted {
+                let roster = snapshot.roster(Scope::Domain(*granted))?;
+                if roster
+                    .and_then(|roster| roster.role(&list.issuer))
+                    .is_some_and(Role::reads)
+                {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Blind replicas of the mesh.
