@@ -86,7 +86,7 @@ impl Core {
             .into())
     }
 
-    /// Every object that members of a domain were told to fetch, or can open.
+    /// Every object that members of a domain were told to fetch.
     fn prefetched(&self, domain: &DomainId) -> Result<BTreeSet<StorageId>, ApiError> {
         let lists = self
             .read()?
