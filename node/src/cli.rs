@@ -181,7 +181,9 @@ pub struct DemoOptions {
 }
 
 /// Stack of a worker thread: a long SQL statement is a deep tree, and a full stack ends the process.
-pub(crate) const STACK_BYTES: usize = 16 * 1024 * 1024;
+///
+/// Frames of a development build, which is not optimised, are several times as large.
+pub(crate) const STACK_BYTES: usize = if cfg!(debug_assertions) { 64 } else { 16 } * 1024 * 1024;
 
 /// The whole program: parses the command line, runs it, gives the exit code.
 pub fn main(backend: &dyn Backend) -> ExitCode {

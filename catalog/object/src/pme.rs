@@ -54,6 +54,7 @@ mod page;
 mod read;
 mod repack;
 mod seal;
+mod shapes;
 mod view;
 
 #[cfg(test)]

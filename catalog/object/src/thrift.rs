@@ -12,6 +12,7 @@
 //! map     varint count; if not 0: 1 byte key type (high) | value type (low)
 //! ```
 
+pub(crate) mod shape;
 mod tree;
 
 pub use tree::{Field, List, Map, Struct, Value};

@@ -1,19 +1,20 @@
 //! The clear FileCryptoMetaData and the decrypted footer, made fit for the Parquet library (SOP §11.5, §11.8).
 //!
 //! The footer is copied field by field into a buffer of its own, without what a SOP reader ignores: pad entries, crypto
-//! markers, bloom filters, page indexes. On the way every count and nesting is checked, so that the library behind it only
-//! sees sound structure.
+//! markers, bloom filters, page indexes. On the way every count, nesting and field type is checked, so that the library behind
+//! it only sees sound structure ([`shapes`]).
 
 use super::{
     encrypt::field,
     open::OpenError,
     pad::{HYPHEN, PAD_KEY},
     repack::SOURCES_KEY,
+    shapes,
 };
 use crate::{
     id::KeyRef,
     padme::varint_len,
-    thrift::{FieldHeader, Reader, ThriftError, Type, Writer},
+    thrift::{FieldHeader, Reader, ThriftError, Type, Writer, shape::Fields},
 };
 
 /// Nesting of the schema, lists' and maps' own groups included.
@@ -150,17 +151,17 @@ impl Copy<'_> {
                 }
                 field::FILE_KEY_VALUES => self.key_values(header, &mut last_out)?,
                 field::FILE_ALGORITHM | field::FILE_SIGNING_KEY => self.reader.skip(header)?,
-                _ => self.copy(header, &mut last_out)?,
+                _ => self.copy(header, shapes::FILE, &mut last_out)?,
             }
         }
         self.writer.stop();
         Ok(())
     }
 
-    fn copy(&mut self, header: FieldHeader, last_out: &mut i16) -> Result<(), OpenError> {
+    fn copy(&mut self, header: FieldHeader, known: &Fields, last_out: &mut i16) -> Result<(), OpenError> {
         self.writer.field(header, last_out);
         let start = self.reader.position();
-        self.reader.skip(header)?;
+        self.reader.skip_as(header, known)?;
         self.writer.out.extend_from_slice(self.reader.since(start));
         Ok(())
     }
@@ -187,7 +188,7 @@ impl Copy<'_> {
                     3 => repetition = Some(self.reader.i32(node)?),
                     5 => children = self.reader.i32(node)?,
                     9 => id = Some(self.reader.i32(node)?),
-                    _ => self.reader.skip(node)?,
+                    _ => self.reader.skip_as(node, shapes::SCHEMA_ELEMENT)?,
                 }
             }
             match id {
@@ -223,7 +224,7 @@ impl Copy<'_> {
                 self.writer.list(Type::Struct, count);
                 (0..count).try_for_each(|_| self.column_chunk())?;
             } else {
-                self.copy(header, &mut last_out)?;
+                self.copy(header, shapes::ROW_GROUP, &mut last_out)?;
             }
         }
         self.writer.stop();
@@ -250,7 +251,7 @@ impl Copy<'_> {
                     self.facts.has_page_index = true;
                     self.reader.skip(header)?;
                 }
-                _ => self.copy(header, &mut last_out)?,
+                _ => self.copy(header, shapes::COLUMN_CHUNK, &mut last_out)?,
             }
         }
         self.writer.stop();
@@ -277,7 +278,7 @@ impl Copy<'_> {
                         self.writer.zigzag(offset);
                     }
                 }
-                _ => self.copy(header, &mut last_out)?,
+                _ => self.copy(header, shapes::COLUMN_METADATA, &mut last_out)?,
             }
         }
         self.writer.stop();

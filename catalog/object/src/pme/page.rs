@@ -1,6 +1,7 @@
 //! Page headers, as far as both writer and reader look into them.
 
-use crate::thrift::{FieldHeader, Reader, ThriftError, Type};
+use super::shapes;
+use crate::thrift::{FieldHeader, Reader, ThriftError, Type, shape::Fields};
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -66,12 +67,12 @@ pub(super) fn parse(input: &[u8]) -> Result<PageHeader, PageHeaderError> {
             3 => compressed = Some(reader.i32(header)?),
             4 => {
                 has_crc = true;
-                reader.skip(header)?;
+                reader.i32(header)?;
             }
-            5 => counts[0] = first_i32(&mut reader, header)?,
-            7 => counts[1] = first_i32(&mut reader, header)?,
-            8 => counts[2] = first_i32(&mut reader, header)?,
-            _ => reader.skip(header)?,
+            5 => counts[0] = first_i32(&mut reader, header, shapes::DATA_PAGE)?,
+            7 => counts[1] = first_i32(&mut reader, header, shapes::DICTIONARY_PAGE)?,
+            8 => counts[2] = first_i32(&mut reader, header, shapes::DATA_PAGE_V2)?,
+            _ => reader.skip_as(header, shapes::PAGE_HEADER)?,
         }
     }
     let (kind, count) = match kind.ok_or(PageHeaderError::Field)? {
@@ -96,7 +97,7 @@ pub(super) fn parse(input: &[u8]) -> Result<PageHeader, PageHeaderError> {
 }
 
 /// Field 1 of the struct that is the field just read; all three page header kinds keep their value count there.
-fn first_i32(reader: &mut Reader<'_>, header: FieldHeader) -> Result<Option<i32>, PageHeaderError> {
+fn first_i32(reader: &mut Reader<'_>, header: FieldHeader, known: &Fields) -> Result<Option<i32>, PageHeaderError> {
     if header.kind != Type::Struct {
         return Err(ThriftError::WrongType(header.id).into());
     }
@@ -105,7 +106,7 @@ fn first_i32(reader: &mut Reader<'_>, header: FieldHeader) -> Result<Option<i32>
     while let Some(inner) = reader.field(&mut last)? {
         match inner.id {
             1 => found = Some(reader.i32(inner)?),
-            _ => reader.skip(inner)?,
+            _ => reader.skip_as(inner, known)?,
         }
     }
     Ok(found)
