@@ -15,7 +15,7 @@ pub(crate) enum Shape {
     /// A value without parts.
     Plain(Type),
     /// A list of values of one shape.
-    List(&'static Shape),
+    List(&'static Self),
     /// A struct or a union: its known fields.
     Struct(&'static Fields),
 }
