@@ -43,7 +43,7 @@ impl S3Server {
         let mut line = String::new();
         let output = child.stdout.take().expect("its output is a pipe");
         BufReader::new(output).read_line(&mut line).expect("its output is text");
-        let Ok(port) = line.trim().parse() else {
+        let Ok(port) = line.trim().parse::<u16>() else {
             let status = child.wait().expect("it ended");
             if status.code() == Some(3) && named.is_none() {
                 return skip(&format!("{shown} has no moto"));

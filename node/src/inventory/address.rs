@@ -88,14 +88,17 @@ impl fmt::Display for Address {
 }
 
 impl BucketAddress {
-    /// Reads `BUCKET[/PREFIX]`. An address may hold a password or a signature where it should not, so none that is refused
-    /// is shown.
+    /// Reads `BUCKET[/PREFIX]`. An address may hold a password or a signature where it should not, so nothing of one that is
+    /// refused is shown but a bucket and a prefix.
     fn parse(text: &str) -> Result<Self, ApiError> {
         if text.contains(['?', '#']) {
             return Err(refused("an s3:// address has no query and no fragment"));
         }
         let (bucket, prefix) = match text.split_once('/') {
-            Some((bucket, prefix)) => (bucket, prefix.strip_suffix('/').unwrap_or(prefix)),
+            Some((bucket, prefix)) => {
+                let without = prefix.strip_suffix('/').filter(|without| !without.is_empty());
+                (bucket, without.unwrap_or(prefix))
+            }
             None => (text, ""),
         };
         if bucket.contains('@') {
@@ -198,7 +201,7 @@ mod tests {
         }
     }
 
-    /// What is refused is not shown: it may hold a password or a signature.
+    /// A password or a signature in what is refused is not shown.
     #[test]
     fn addresses_that_mean_something_else_are_refused() {
         for (store, word) in [
@@ -214,6 +217,7 @@ mod tests {
             ("s3://books/a#hush", "no fragment"),
             ("s3://books/a//b", "empty part"),
             ("s3://books//", "empty part"),
+            ("s3://books/a//", "empty part"),
             ("s3://books/../a", "begins with a dot"),
             ("s3://books/a%2Fb", "character"),
             ("https://hush@host/books", "https://"),

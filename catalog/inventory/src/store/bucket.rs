@@ -112,7 +112,7 @@ impl BucketStore {
 
     /// An object's name below the catalogue's root; none for what lies elsewhere in the bucket.
     pub(crate) fn name_of<'a>(&self, object: &'a ObjectPath) -> Option<&'a str> {
-        let whole = object.as_ref();
+        let whole: &str = object.as_ref();
         match &self.prefix {
             Some(prefix) => whole.strip_prefix(prefix.as_str())?.strip_prefix('/'),
             None => Some(whole),

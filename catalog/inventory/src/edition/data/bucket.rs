@@ -56,15 +56,15 @@ impl DataFiles for BucketData {
         let Some(meta) = self.store.head(&name, &object).await? else {
             return Ok(None);
         };
-        let file = BucketFile {
+        let file = PlainParquet::new(BucketFile {
             bucket: self.store.bucket(),
             object,
             size: meta.size,
             e_tag: meta.e_tag,
             runtime: Handle::current(),
             blocks: Mutex::default(),
-        };
-        Ok(Some(Arc::new(PlainParquet::new(file))))
+        });
+        Ok(Some(Arc::new(file) as Arc<dyn DataFile>))
     }
 
     async fn create(&self, path: &FilePath, content: Box<dyn Read + Send>) -> Result<Creation, StoreError> {
