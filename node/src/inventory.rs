@@ -1,7 +1,8 @@
-//! Catalogues: their Inventory, their products and editions, in a plain directory without a home, a key or a daemon.
+//! Catalogues: their Inventory, their products and editions, in a plain directory or a bucket without a home, a key or a
+//! daemon.
 //!
 //! Anybody who may read the directory can look at it; whoever may write in it is its release authority for as long as the
-//! directory's lock is held. What is allowed is decided by [`sovm_inventory`]; here its answers are fetched, carried and put
+//! directory's lock is held. A bucket has no lock: there a version is committed by the put that creates its root. What is allowed is decided by [`sovm_inventory`]; here its answers are fetched, carried and put
 //! into words.
 
 mod actor;
@@ -20,6 +21,7 @@ mod manifests;
 mod product;
 mod publish;
 mod reinstate;
+mod s3;
 mod tables;
 mod verify;
 

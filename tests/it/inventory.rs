@@ -302,9 +302,9 @@ fn without_a_store_it_says_what_to_do() {
         node.fails(&["inventory", command], 10, &["no node", "sovm init", " safe: "]);
     }
     node.fails(
-        &["inventory", "log", "--store", "s3://bucket/c"],
+        &["inventory", "log", "--store", "https://host/bucket/c"],
         1,
-        &["s3://bucket/c", "plain directory"],
+        &["https://", "--store DIR", "s3://BUCKET"],
     );
     node.fails(&["inventory", "log", "--store", "nowhere"], 1, &["nowhere", " next: "]);
     std::fs::create_dir(node.path("empty")).unwrap();

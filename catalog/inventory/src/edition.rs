@@ -45,7 +45,10 @@ mod unrecorded;
 pub use self::{
     build::{Begin, EditionBuilder, LazyFiles, MessageFormat},
     copy::{CopyReport, copy, files_of},
-    data::{Batches, DataFile, DataFiles, DirectoryData, PlainParquet, RandomBytes, SortedBy, StoreData, TablePart},
+    data::{
+        BUCKET_FILE_BYTES_MAX, Batches, BucketData, DataFile, DataFiles, DirectoryData, PlainParquet, RandomBytes,
+        SortedBy, StoreData, TablePart,
+    },
     error::EditionError,
     grouping::{Grouping, GroupingError},
     list::{EditionState, ListedEdition},

@@ -18,6 +18,7 @@ use crate::{
     transition::{EditionKey, VersionError},
 };
 
+mod bucket;
 mod collect;
 mod directory;
 mod plan;
@@ -38,7 +39,8 @@ pub struct StoredFile {
     pub modified: Instant,
 }
 
-/// The files below `products/`, whatever their names: the plain directory's here ([`crate::verify::DirectoryFiles`]).
+/// The files below `products/`, whatever their names: here a plain directory's ([`crate::verify::DirectoryFiles`]) and a bucket's
+/// ([`crate::store::BucketStore`]).
 #[async_trait]
 pub trait ProductFiles: Send + Sync {
     /// Lists every file below a folder, at any depth.

@@ -23,7 +23,7 @@ mod path;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use bucket::BucketStore;
+pub use bucket::{BucketFailure, BucketFault, BucketStore};
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use path::{PathError, StorePath};
@@ -154,8 +154,8 @@ pub enum StoreError {
         action: &'static str,
         /// On which document.
         path: String,
-        /// What the client said.
-        source: Box<object_store::Error>,
+        /// What became of it, without a word that could hold a secret.
+        source: BucketFailure,
     },
     /// The bucket identifies no revision, so nothing in it can be replaced safely.
     #[error("{path}: the bucket gives its objects no ETag, which a conditional replacement needs")]
@@ -192,6 +192,14 @@ pub enum StoreError {
     /// A name that no document can have.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// A file that can't be put in one request.
+    #[error("{path} has more than the {limit} bytes that a file in a bucket may have")]
+    FileTooLarge {
+        /// The file.
+        path: String,
+        /// The limit.
+        limit: u64,
+    },
     /// A document no Inventory writes.
     #[error("{path} has {size} bytes, more than the {limit} a document of the Inventory may have")]
     TooLarge {

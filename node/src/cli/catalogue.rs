@@ -1,5 +1,7 @@
 //! What commands that work on a catalogue have in common.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use sovm_inventory::{
@@ -7,18 +9,18 @@ use sovm_inventory::{
     transition::EditionKey,
 };
 
-use super::Context;
+use super::{Context, ingest::absolute};
 use crate::{
     api::{CatalogueCommand, CatalogueRequest, Request, Response},
-    error::ApiError,
+    error::{ApiError, ErrorKind},
     inventory::{Address, Author, Catalogue},
 };
 
 /// Which catalogue.
 #[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct StoreArgs {
-    /// The catalogue's directory. Default: this node's own catalogue
-    #[arg(long, value_name = "DIR")]
+    /// The catalogue's directory, or s3://BUCKET/PREFIX. Default: this node's own catalogue
+    #[arg(long, value_name = "DIR|URL")]
     store: Option<String>,
     /// Which of this node's catalogues, where it has several
     #[arg(long, value_name = "ID", conflicts_with = "store")]
@@ -54,12 +56,12 @@ impl StoreArgs {
     }
 
     /// Opens the catalogue; a directory that isn't there is made.
-    pub(super) fn open_or_make(&self, context: &Context<'_>) -> Result<Catalogue, ApiError> {
-        Catalogue::open_or_make(self.address()?, context.output.clone())
+    pub(super) async fn open_or_make(&self, context: &Context<'_>) -> Result<Catalogue, ApiError> {
+        Catalogue::open_or_make(self.address()?, context.output.clone()).await
     }
 
     /// Has a node answer, where the catalogue is one of a node: in the daemon, if one runs on this home. None for a catalogue in a
-    /// directory, which answers here.
+    /// directory or a bucket, which answers here.
     pub(super) async fn ask(
         &self,
         context: &Context<'_>,
@@ -87,6 +89,19 @@ impl WriteArgs {
     pub(super) fn author(&self) -> Result<Author, ApiError> {
         Author::new(self.actor.clone(), self.reason.clone())
     }
+}
+
+/// Where a copy is written: a plain directory, whoever writes it.
+pub(super) fn directory(path: &Path) -> Result<PathBuf, ApiError> {
+    if path.to_string_lossy().contains("://") {
+        return Err(ApiError::new(
+            ErrorKind::Refused,
+            "a copy is written into a plain directory, and --to names an address",
+        )
+        .safe("nothing was copied")
+        .next("name a directory with --to DIR, and copy that into the bucket with its provider's tools"));
+    }
+    absolute(path)
 }
 
 impl EditionArg {

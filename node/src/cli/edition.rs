@@ -16,7 +16,7 @@ use sovm_inventory::{
 
 use super::{
     Context,
-    catalogue::{EditionArg, StoreArgs, WriteArgs},
+    catalogue::{EditionArg, StoreArgs, WriteArgs, directory},
     ingest::absolute,
     session::unexpected,
 };
@@ -241,7 +241,7 @@ impl EditionArgs {
             }
             EditionCommand::Seal { write, .. } => (&write.at, write.author()?),
             EditionCommand::Copy { at, to, .. } => {
-                *to = absolute(to)?;
+                *to = directory(to)?;
                 (&*at, Author::new(None, None)?)
             }
             EditionCommand::List { at, .. } | EditionCommand::Discard { at, .. } | EditionCommand::Check { at, .. } => {

@@ -14,7 +14,7 @@ use sovm_inventory::{
 
 use super::{
     Context,
-    catalogue::{EditionArg, StoreArgs, WriteArgs},
+    catalogue::{EditionArg, StoreArgs, WriteArgs, directory},
     ingest::absolute,
     session::unexpected,
 };
@@ -28,8 +28,8 @@ use crate::{
 /// Decide which editions of published products are live: release, roll back, withdraw, and prove it later
 ///
 /// An Inventory is a chain of immutable versions, and every command that changes something writes exactly one. It lies in this
-/// node's encrypted store, and the members of its domains follow it; or in a plain directory (--store), which needs no node,
-/// no home and no key.
+/// node's encrypted store, and the members of its domains follow it; or in a plain directory or a bucket (--store), which need
+/// no node, no home and no key.
 #[derive(Args, Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct InventoryArgs {
     #[command(subcommand)]
@@ -46,7 +46,7 @@ pub(crate) enum Switch {
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, Subcommand)]
 pub(crate) enum InventoryCommand {
-    /// Make a catalogue in a directory that is empty or not there yet
+    /// Make a catalogue in a directory that is empty or not there yet, or below an empty prefix of a bucket
     Init {
         /// Let sealed editions wait for a release
         #[arg(long)]
@@ -238,7 +238,7 @@ pub(crate) enum InventoryCommand {
         #[command(flatten)]
         at: StoreArgs,
     },
-    /// Copy the catalogue into another directory, byte for byte; repeat it to bring the copy up to date
+    /// Copy the catalogue into a directory, byte for byte; repeat it to bring the copy up to date
     Export {
         /// The directory; made when it isn't there
         #[arg(long, value_name = "DIR")]
@@ -265,6 +265,9 @@ pub(crate) enum InventoryCommand {
             conflicts_with = "dry_run"
         )]
         log: Option<PathBuf>,
+        /// Nobody else writes meanwhile; must be said of a bucket, which has no lock
+        #[arg(long, conflicts_with = "dry_run")]
+        only_writer: bool,
         #[command(flatten)]
         at: StoreArgs,
     },
@@ -279,7 +282,7 @@ impl InventoryArgs {
             return show(context, &response);
         }
         let catalogue = match self.command {
-            InventoryCommand::Init { .. } => at.open_or_make(context)?,
+            InventoryCommand::Init { .. } => at.open_or_make(context).await?,
             _ => at.open(context)?,
         };
         let response = self.command.perform(&catalogue, author).await?;
@@ -291,9 +294,8 @@ impl InventoryCommand {
     /// Whoever carries it out may have another directory.
     fn make_absolute(&mut self) -> Result<(), ApiError> {
         match self {
-            Self::Describe { file: Some(path), .. }
-            | Self::Export { to: path, .. }
-            | Self::Gc { log: Some(path), .. } => *path = absolute(path)?,
+            Self::Describe { file: Some(path), .. } | Self::Gc { log: Some(path), .. } => *path = absolute(path)?,
+            Self::Export { to, .. } => *to = directory(to)?,
             _ => {}
         }
         Ok(())
@@ -382,7 +384,7 @@ impl InventoryCommand {
             | Self::Prefetch { .. } => {
                 return Err(ApiError::new(
                     ErrorKind::Refused,
-                    "domains, sites and keys belong to the catalogues of a node, and this one lies in a directory",
+                    "domains, sites and keys belong to the catalogues of a node, and this one lies in a directory or a bucket",
                 )
                 .safe("nothing was changed")
                 .next("leave --store out"));
@@ -404,7 +406,10 @@ impl InventoryCommand {
                 };
                 return Ok(Response::InventoryExport(report));
             }
-            Self::Gc { log, .. } => return Ok(Response::InventoryGc(catalogue.collect_garbage(log).await?)),
+            Self::Gc { log, only_writer, .. } => {
+                let report = catalogue.collect_garbage(log, only_writer).await?;
+                return Ok(Response::InventoryGc(report));
+            }
             Self::Rebuild {
                 nothing_ever_withheld, ..
             } => {

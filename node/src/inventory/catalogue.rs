@@ -12,7 +12,7 @@ use sovm_inventory::{
     writer::{Assurance, Clock, Committed, Identity, NewCatalog, SystemClock, Writer},
 };
 
-use super::{Address, Author, DataPlace, DirectoryPlace, change::reported, errors};
+use super::{Address, Author, DataPlace, DirectoryPlace, change::reported, data::BucketPlace, errors, s3};
 use crate::{
     api::{InventoryChangeReport, InventoryInitReport, ProgressSink},
     error::{ApiError, ErrorKind},
@@ -45,18 +45,36 @@ impl Catalogue {
         }
     }
 
-    /// Opens what an address names; a directory must be there.
+    /// Opens what an address names. A directory must be there; a bucket is asked at the first read.
     pub(crate) fn open(address: Address, progress: Arc<dyn ProgressSink>) -> Result<Self, ApiError> {
+        if let Address::Bucket(bucket) = &address {
+            let store = s3::connect(bucket, std::env::vars_os())?;
+            let data = BucketPlace::new(store.clone());
+            return Ok(Self::over(Arc::new(store), Arc::new(data), address, progress));
+        }
         let directory = address.directory()?;
         let store = LocalStore::open(directory).map_err(|error| errors::unopened(&error, directory))?;
         let data = DirectoryPlace::new(directory);
         Ok(Self::over(Arc::new(store), Arc::new(data), address, progress))
     }
 
-    /// Opens what an address names; a directory that isn't there is made.
-    pub(crate) fn open_or_make(address: Address, progress: Arc<dyn ProgressSink>) -> Result<Self, ApiError> {
-        let directory = address.directory()?;
-        std::fs::create_dir_all(directory).map_err(|error| ApiError::io(format!("making {directory}"), &error))?;
+    /// Opens what an address names, to make a catalogue there. A directory that isn't there is made; a bucket must be there,
+    /// and keep the conditions of a put.
+    pub(crate) async fn open_or_make(address: Address, progress: Arc<dyn ProgressSink>) -> Result<Self, ApiError> {
+        match &address {
+            Address::Bucket(bucket) => {
+                let store = s3::connect(bucket, std::env::vars_os())?;
+                let conditional = store.is_conditional().await;
+                if !conditional.map_err(|error| errors::storage(&error))? {
+                    return Err(errors::unconditional(&address));
+                }
+            }
+            Address::Own | Address::Directory(_) => {
+                let directory = address.directory()?;
+                std::fs::create_dir_all(directory)
+                    .map_err(|error| ApiError::io(format!("making {directory}"), &error))?;
+            }
+        }
         Self::open(address, progress)
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sovm_inventory::{
     gc::{Deletion, JsonLinesLog, collect, plan},
-    verify::DirectoryFiles,
+    store::LockReach,
     writer::{Clock as _, SystemClock},
 };
 
@@ -16,8 +16,15 @@ use crate::{
 
 impl Catalogue {
     /// INV-413, INV-415: lists what may be deleted; with a log deletes it, each file after its line in the log.
-    pub(crate) async fn collect_garbage(&self, log: Option<PathBuf>) -> Result<InventoryGcReport, ApiError> {
-        let Some(root) = self.data.directory() else {
+    ///
+    /// Between the decision and the deletion nobody may bring an edition back. A directory's lock sees to that; where there
+    /// is no lock for every writer, whoever asks for the deletion must say so.
+    pub(crate) async fn collect_garbage(
+        &self,
+        log: Option<PathBuf>,
+        only_writer: bool,
+    ) -> Result<InventoryGcReport, ApiError> {
+        let Some(files) = self.data.files() else {
             return Err(ApiError::new(
                 ErrorKind::Refused,
                 format!("{} keeps no files under their own names", self.shown),
@@ -25,13 +32,27 @@ impl Catalogue {
             .safe("nothing was deleted")
             .next("sovm gc deletes what this node needs no more"));
         };
-        if let Some(log) = &log {
+        if let (Some(log), Some(root)) = (&log, self.data.directory()) {
             outside(log, root)?;
         }
-        let files = DirectoryFiles::new(root);
+        if log.is_some() && !only_writer && self.store.lock_reach() != LockReach::EveryWriter {
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!(
+                    "{} has no lock, so another machine could bring an edition back whose files are about to be deleted",
+                    self.shown
+                ),
+            )
+            .safe("nothing was deleted")
+            .next(format!(
+                "sovm inventory gc --dry-run{at} lists the files; sovm inventory gc --log FILE --only-writer{at} deletes them, \
+                 once nobody else writes there",
+                at = self.shown.option()
+            )));
+        }
         let (retention, now) = (retention(None)?, SystemClock.now());
         let failed = |error| errors::uncollected(&error, &self.shown);
-        let forecast = plan(&*self.store, &files, &retention, now).await.map_err(failed)?;
+        let forecast = plan(&*self.store, &*files, &retention, now).await.map_err(failed)?;
         let mut report = InventoryGcReport {
             store: self.shown.to_string(),
             dry_run: log.is_none(),
@@ -45,7 +66,7 @@ impl Catalogue {
         };
         report.log = Some(log.display().to_string());
         let mut lines = JsonLinesLog::new(log);
-        let collected = collect(&*self.store, &files, &retention, now, &forecast, &mut lines).await;
+        let collected = collect(&*self.store, &*files, &retention, now, &forecast, &mut lines).await;
         let collected = collected.map_err(failed)?;
         report.bytes = collected.deleted.iter().map(Deletion::size).sum();
         report.deleted = collected.deleted.iter().map(deleted).collect();

@@ -8,7 +8,10 @@ use std::{
 
 use sovm_inventory::{
     doc::ProductId,
-    edition::{DataFiles, DirectoryData},
+    edition::{BucketData, DataFiles, DirectoryData},
+    gc::ProductFiles,
+    store::BucketStore,
+    verify::DirectoryFiles,
 };
 
 use crate::error::ApiError;
@@ -19,8 +22,12 @@ pub(crate) trait DataPlace: fmt::Debug + Send + Sync {
     /// The data files of a product, whether there are any or not.
     fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError>;
 
-    /// The catalogue's directory where that holds the files under their own names; there garbage is collected file by
-    /// file.
+    /// The catalogue's files where they lie under their own names; there garbage is collected file by file.
+    fn files(&self) -> Option<Arc<dyn ProductFiles>> {
+        None
+    }
+
+    /// The directory they lie in, if it is one.
     fn directory(&self) -> Option<&Path> {
         None
     }
@@ -44,7 +51,34 @@ impl DataPlace for DirectoryPlace {
         Ok(Arc::new(DirectoryData::new(&self.root, product)))
     }
 
+    fn files(&self) -> Option<Arc<dyn ProductFiles>> {
+        Some(Arc::new(DirectoryFiles::new(&self.root)))
+    }
+
     fn directory(&self) -> Option<&Path> {
         Some(&self.root)
+    }
+}
+
+/// The data files of a catalogue in a bucket, beside its documents.
+#[derive(Debug, Clone)]
+pub(super) struct BucketPlace {
+    store: BucketStore,
+}
+
+impl BucketPlace {
+    /// The data files of the catalogue in this bucket.
+    pub(super) fn new(store: BucketStore) -> Self {
+        Self { store }
+    }
+}
+
+impl DataPlace for BucketPlace {
+    fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError> {
+        Ok(Arc::new(BucketData::new(self.store.clone(), product)))
+    }
+
+    fn files(&self) -> Option<Arc<dyn ProductFiles>> {
+        Some(Arc::new(self.store.clone()))
     }
 }

@@ -8,7 +8,7 @@ use sovm_inventory::{
     export::ExportError,
     gc::GcRefused,
     reader::ReadError,
-    store::StoreError,
+    store::{BucketFailure, BucketFault, StoreError},
     transition::Refusal,
     writer::{RebuildRefusal, WriteError},
 };
@@ -116,8 +116,11 @@ pub(crate) fn unwritten(error: &WriteError, store: &Address) -> ApiError {
     };
     let next = match error {
         WriteError::CatalogExists { .. } => format!("sovm inventory show{at} shows what is in it"),
-        WriteError::NoCatalog => format!("sovm inventory init{at}, or name another directory"),
-        WriteError::NotEmpty { .. } => "name a directory that is empty or isn't there yet".to_owned(),
+        WriteError::NoCatalog => format!("sovm inventory init{at}, or name {}", store.another()),
+        WriteError::NotEmpty { .. } => match store {
+            Address::Bucket(_) => "name a prefix of the bucket below which nothing lies".to_owned(),
+            _ => "name a directory that is empty or isn't there yet".to_owned(),
+        },
         WriteError::Rebuild(RebuildRefusal::Unassured) => format!(
             "if nothing was ever rolled back, withdrawn or embargoed here: sovm inventory rebuild --nothing-ever-withheld{at}"
         ),
@@ -160,7 +163,7 @@ pub(crate) fn edition(error: &EditionError, product_id: &ProductId, store: &Addr
     };
     let next = match error {
         EditionError::NoCatalog | EditionError::NoCatalogAmong { .. } => {
-            format!("sovm inventory init{at}, or name another directory")
+            format!("sovm inventory init{at}, or name {}", store.another())
         }
         EditionError::OtherLayout { .. } => "name the directory of a catalogue".to_owned(),
         EditionError::UnsealedExists { edition_id, .. } => format!(
@@ -242,7 +245,7 @@ pub(crate) fn unread(error: &ReadError, store: &Address) -> ApiError {
         ReadError::Fetch(error) => storage(error),
         ReadError::NoCatalog => ApiError::new(ErrorKind::NotFound, format!("{error}: {store}"))
             .safe(NOTHING_CHANGED)
-            .next(format!("sovm inventory init{at} makes one, or name another directory")),
+            .next(format!("sovm inventory init{at} makes one, or name {}", store.another())),
         ReadError::NoVersion { .. } => ApiError::new(ErrorKind::NotFound, chain(error))
             .safe(NOTHING_CHANGED)
             .next(format!(
@@ -278,10 +281,69 @@ pub(crate) fn unopened(error: &StoreError, directory: &str) -> ApiError {
         ))
 }
 
-/// A directory that fails.
+/// A bucket that ignores the conditions of a put.
+pub(crate) fn unconditional(store: &Address) -> ApiError {
+    ApiError::new(
+        ErrorKind::Refused,
+        format!("the server of {store} ignores If-None-Match or If-Match, so two writers would overwrite each other's versions"),
+    )
+    .safe("no catalogue was made")
+    .next("name a bucket on a server with conditional writes, or a directory with --store DIR")
+}
+
+/// A bucket that fails.
+fn bucket(action: &str, path: &str, failure: &BucketFailure) -> ApiError {
+    let (kind, next) = match failure.fault() {
+        BucketFault::NoBucket => (
+            ErrorKind::NotFound,
+            "make the bucket with its provider's tools, or name another one; AWS_ENDPOINT_URL says which server is asked",
+        ),
+        BucketFault::Denied => (
+            ErrorKind::Failed,
+            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and that they may s3:GetObject and \
+             s3:ListBucket there, and to write s3:PutObject and s3:DeleteObject",
+        ),
+        BucketFault::NoCredentials => (
+            ErrorKind::Failed,
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a bucket that everybody may read, AWS_SKIP_SIGNATURE=true",
+        ),
+        BucketFault::Elsewhere => (
+            ErrorKind::Refused,
+            "set AWS_REGION to the bucket's region, and AWS_ENDPOINT_URL to its server",
+        ),
+        BucketFault::Unreachable => (
+            ErrorKind::Network,
+            "check AWS_ENDPOINT_URL, AWS_REGION and the network, then run the same command again",
+        ),
+        BucketFault::Unconditional => (
+            ErrorKind::Refused,
+            "use a bucket on a server with conditional writes, or a directory with --store DIR",
+        ),
+        BucketFault::Other => (
+            ErrorKind::Storage,
+            "run the same command again; if it stays, the server's log says more",
+        ),
+    };
+    ApiError::new(kind, format!("{action} {path}: {failure}"))
+        .safe("a version is written whole or not at all")
+        .next(next)
+}
+
+/// A directory or a bucket that fails.
 pub(crate) fn storage(error: &StoreError) -> ApiError {
     match error {
-        StoreError::Io { action, path, source } => ApiError::io(format!("{action} {path}"), source),
+        StoreError::Bucket { action, path, source } => bucket(action, path, source),
+        StoreError::Io { action, path, source } => {
+            // A block of a data file that was read from a bucket fails as reading does.
+            let failure = source.get_ref().and_then(|inner| inner.downcast_ref::<BucketFailure>());
+            match failure {
+                Some(failure) => bucket(action, path, failure),
+                None => ApiError::io(format!("{action} {path}"), source),
+            }
+        }
+        StoreError::FileTooLarge { .. } => ApiError::new(ErrorKind::Refused, chain(error))
+            .safe("a version is written whole or not at all")
+            .next("give the table as several files, the second and later ones with --append"),
         error => ApiError::new(ErrorKind::Storage, chain(error)).safe("a version is written whole or not at all"),
     }
 }

@@ -23,7 +23,7 @@ use crate::{api::InventoryExportReport, error::ApiError};
 impl Catalogue {
     /// INV-132, INV-391: copies the catalogue unchanged. A copy that was interrupted is repeated.
     pub(crate) async fn export(&self, to: &Path) -> Result<InventoryExportReport, ApiError> {
-        let target = self.target(to)?;
+        let target = self.target(to).await?;
         let files = CatalogueTransfer {
             from: self,
             to: &target,
@@ -44,7 +44,7 @@ impl Catalogue {
 
     /// INV-213, INV-214: writes what the public may see, as a catalogue of its own.
     pub(crate) async fn export_live(&self, author: Author, to: &Path) -> Result<InventoryExportReport, ApiError> {
-        let target = self.target(to)?;
+        let target = self.target(to).await?;
         let files = CatalogueTransfer {
             from: self,
             to: &target,
@@ -71,8 +71,8 @@ impl Catalogue {
         })
     }
 
-    fn target(&self, to: &Path) -> Result<Self, ApiError> {
-        Self::open_or_make(Address::Directory(to.display().to_string()), self.progress.clone())
+    async fn target(&self, to: &Path) -> Result<Self, ApiError> {
+        Self::open_or_make(Address::Directory(to.display().to_string()), self.progress.clone()).await
     }
 }
 

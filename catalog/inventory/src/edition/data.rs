@@ -38,8 +38,10 @@ use crate::{
     store::{Creation, InventoryStore, StoreError, StorePath},
 };
 
+mod bucket;
 mod directory;
 
+pub use bucket::{BUCKET_FILE_BYTES_MAX, BucketData};
 pub use directory::DirectoryData;
 
 /// How much of a file is read at once.
@@ -350,8 +352,8 @@ pub(super) async fn blocking<T: Send + 'static>(
         .map_err(|source| StoreError::Io { action, path, source })
 }
 
-/// Data files as documents of an Inventory's store: for catalogues in memory and in buckets. Each is held in memory while it
-/// is used, and is at most as large as a document.
+/// Data files as documents of an Inventory's store: for catalogues in memory. Each is held in memory while it is used, and is
+/// at most as large as a document.
 #[derive(Debug, Clone)]
 pub struct StoreData {
     store: Arc<dyn InventoryStore>,

@@ -19,14 +19,22 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// Runs every check, each on a fresh empty store.
+/// Runs every check, each on a fresh empty store, with two and with eight racing writers.
 ///
 /// # Panics
 /// When the store does not conform.
 pub async fn conformance<F: Future<Output = Arc<dyn InventoryStore>>>(fresh: impl Fn() -> F) {
+    conformance_of(fresh, &[2, 8]).await;
+}
+
+/// Runs every check, each on a fresh empty store, with so many racing writers.
+///
+/// # Panics
+/// When the store does not conform.
+pub async fn conformance_of<F: Future<Output = Arc<dyn InventoryStore>>>(fresh: impl Fn() -> F, racing: &[usize]) {
     missing_documents(&*fresh().await).await;
     creation_is_exclusive(&*fresh().await).await;
-    for writers in [2, 8] {
+    for &writers in racing {
         one_of_racing_creations_wins(fresh().await, writers).await;
         one_of_racing_replacements_wins(fresh().await, writers).await;
         racing_counters_lose_no_update(fresh().await, writers).await;
