@@ -328,6 +328,28 @@ async fn sql_reads_what_is_live() {
     assert_eq!(office.sum().await, (0..20).sum::<i64>());
 }
 
+/// A commit that has nothing to do with editions leaves the tables that were found; a release does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn live_tables_are_looked_for_when_a_version_came() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    let first = office.edition(0..20).await;
+    office.release(first.edition_id).await.unwrap();
+    let found = core.edition_tables().await.unwrap();
+    assert_eq!(found.len(), 1);
+    let before = core.read().unwrap().commit_counter().unwrap();
+    office.world.ingest(1..4).await.unwrap();
+    assert!(core.read().unwrap().commit_counter().unwrap() > before);
+    let again = core.edition_tables().await.unwrap();
+    assert!(Arc::ptr_eq(&found, &again), "it was looked for anew");
+
+    let second = office.edition(0..7).await;
+    office.release(second.edition_id).await.unwrap();
+    let newer = core.edition_tables().await.unwrap();
+    assert!(!Arc::ptr_eq(&found, &newer));
+    assert_eq!(office.sum().await, (0..7).sum::<i64>());
+}
+
 impl Office {
     async fn sum(&self) -> i64 {
         self.world
