@@ -358,6 +358,31 @@ impl Office {
     }
 }
 
+/// A drill brings the data files of editions back, decodes their rows and compares their bytes with those here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drill_restores_data_files() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    let manifest = office.edition(0..20).await;
+    let size = manifest
+        .files
+        .iter()
+        .find(|file| file.root == FileRoot::Data)
+        .unwrap()
+        .size;
+    let release = core.domain(None).unwrap();
+    let name = core.domain_info(&core.read().unwrap(), &release).unwrap().name;
+    core.make_kit(Some(name.as_str())).await.unwrap();
+    let report = core.drill(Some(name.as_str()), true, &Discard).await.unwrap();
+    let [domain] = report.domains.as_slice() else {
+        panic!("{report:?}")
+    };
+    assert!(domain.proven && domain.missing.is_empty(), "{domain:?}");
+    assert_eq!(domain.edition_files, 1);
+    assert!(domain.sampled_bytes >= size, "{domain:?}");
+    assert_eq!(domain.objects, domain.files + domain.edition_files);
+}
+
 /// A node that is not the authority writes nothing, and a hand-over names the next one in a version that the old one signs.
 #[tokio::test]
 async fn only_the_authority_writes() {
