@@ -29,17 +29,17 @@ use sovm_inventory::{
 };
 use sovm_mesh::net::store::Holding;
 use sovm_object::{
-    id::{DekCommitment, DomainId, KeyRef, StorageId},
+    id::{DomainId, StorageId},
     pme::{DecodeOptions, Footer, OpenOptions, Sealed},
-    record::{ObjectKind, ObjectManifest},
+    record::ObjectKind,
     secret::Dek,
-    sign::Signed,
     verified::VerifiedRead,
 };
 use tokio::runtime::Handle;
 
 use super::{
     super::{
+        author::Tableless,
         core::Core,
         publish::{Publication, Ready},
     },
@@ -165,7 +165,8 @@ impl Core {
     /// Makes a data file durable and visible to the members of one domain.
     async fn publish_edition_file(&self, domain: DomainId, sealed: Sealed, dek: Dek) -> Result<(), ApiError> {
         let durable = self.make_unnamed(sealed.bytes.clone(), sealed.storage_id).await?;
-        let described = EditionObject {
+        let described = Tableless {
+            kind: ObjectKind::EditionFile,
             storage_id: sealed.storage_id,
             row_count: sealed.row_count,
             exact_byte_size: sealed.exact_byte_size,
@@ -173,7 +174,7 @@ impl Core {
             dek_commitment: dek.commitment(),
         };
         let ready = self
-            .sign_edition_object(&domain, &described)
+            .sign_tableless(&domain, described)
             .and_then(|manifest| Ready::new(durable, dek, manifest));
         let published = match &ready {
             Ok(ready) => {
@@ -197,73 +198,10 @@ impl Core {
         }
     }
 
-    /// States what a data file is, for the members of one domain. A statement names the membership that its author had seen of
-    /// that domain, so each domain gets one of its own.
-    pub(super) fn sign_edition_object(
-        &self,
-        domain: &DomainId,
-        object: &EditionObject,
-    ) -> Result<Signed<ObjectManifest>, ApiError> {
-        let ops_seen = self.heads(Some(*domain))?;
-        let producer_mls_epoch = self.epoch(domain)?;
-        let stamp = self.stamp()?;
-        Ok(self.sign(ObjectManifest {
-            mesh_id: self.mesh(),
-            kind: ObjectKind::EditionFile,
-            storage_id: object.storage_id,
-            table_schema: None,
-            table_name: None,
-            schema_fingerprint: None,
-            producer: self.me,
-            producer_mls_epoch,
-            created_hlc: stamp.hlc,
-            row_count: object.row_count,
-            exact_byte_size: object.exact_byte_size,
-            partition_values: None,
-            pruning_statistics: None,
-            key_ref: object.key_ref,
-            supersedes: Vec::new(),
-            row_id_filter: None,
-            time_range: None,
-            dek_commitment: object.dek_commitment,
-            seq: stamp.seq,
-            ops_seen,
-            delete_id_filter: None,
-            delete_key_bounds: None,
-            sources: None,
-            tombstone_refs: None,
-            profile: ObjectKind::EditionFile.profile(),
-            row_set_digest: None,
-            table_id: None,
-            adopts: None,
-        }))
-    }
-
     /// Rows of a data file by its manifest; none when no manifest of it counts here.
     fn edition_rows(&self, id: &StorageId) -> Result<Option<u64>, ApiError> {
         let snapshot = self.read()?;
         Ok(self.object_view(&snapshot, id)?.map(|view| view.row_count))
-    }
-}
-
-/// What every statement about one data file says.
-pub(super) struct EditionObject {
-    storage_id: StorageId,
-    row_count: u64,
-    exact_byte_size: u64,
-    key_ref: KeyRef,
-    dek_commitment: DekCommitment,
-}
-
-impl From<&ObjectManifest> for EditionObject {
-    fn from(manifest: &ObjectManifest) -> Self {
-        Self {
-            storage_id: manifest.storage_id,
-            row_count: manifest.row_count,
-            exact_byte_size: manifest.exact_byte_size,
-            key_ref: manifest.key_ref,
-            dek_commitment: manifest.dek_commitment,
-        }
     }
 }
 
