@@ -27,6 +27,7 @@ mod store;
 mod tests;
 
 pub(super) use self::{
+    prefetch::list_ahead,
     sql::{EditionTables, LiveCache},
     store::StoreLocks,
 };

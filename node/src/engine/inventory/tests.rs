@@ -23,8 +23,9 @@ use sovm_inventory::{
     writer::{SystemClock, Writer},
 };
 use sovm_object::{
+    entry::EntryKind,
     id::{DomainId, StorageId},
-    record::ObjectKind,
+    record::{ObjectKind, PrefetchList},
 };
 
 use super::super::testing::{World, at};
@@ -356,6 +357,31 @@ impl Office {
             .number("select sum(value) from population.\"DF_SYNTHETIC\"")
             .await
     }
+}
+
+/// At a fixed time the authority lists what is embargoed, once, and nothing of what is live.
+#[tokio::test(flavor = "multi_thread")]
+async fn embargoed_files_are_listed_on_schedule() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 0);
+    let live = office.edition(0..20).await;
+    office.release(live.edition_id).await.unwrap();
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 0);
+    let embargoed = office.edition(0..7).await;
+    let object = office.objects(&embargoed).await[0];
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 1);
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 0);
+    let lists: Vec<PrefetchList> = core
+        .read()
+        .unwrap()
+        .accepted_naming(&object, EntryKind::PrefetchList)
+        .unwrap();
+    let [list] = lists.as_slice() else { panic!("{lists:?}") };
+    assert_eq!(
+        (list.domain_id, list.objects.as_slice()),
+        (office.public, &[object][..])
+    );
 }
 
 /// A drill brings the data files of editions back, decodes their rows and compares their bytes with those here.
