@@ -126,7 +126,9 @@ impl Core {
             {
                 return Ok(None);
             }
-            held.insert(documents.catalog, (restore_epoch.get(), seq.get()));
+            // The first store of a catalogue is the one that is followed.
+            held.entry(documents.catalog)
+                .or_insert((restore_epoch.get(), seq.get()));
             heads.push((documents, bytes));
         }
         for (domain, catalog) in snapshot.inventory_catalogs()? {
