@@ -28,6 +28,8 @@ pub struct Config {
     pub limits: Limits,
     /// How the node reaches others.
     pub network: Network,
+    /// What a node does for the catalogues it writes.
+    pub editions: Editions,
 }
 
 /// Bounds on what the node uses.
@@ -53,6 +55,16 @@ pub struct Network {
     pub bind: Vec<std::net::SocketAddr>,
     /// Relay servers by URL. When empty: no relay is used, only direct connections.
     pub relays: Vec<String>,
+}
+
+/// What a node does for the catalogues it writes.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Editions {
+    /// Milliseconds between two times at which embargoed data files are listed for the public domain to fetch ahead, as
+    /// `"1h"`: then each full hour UTC. When `None`: only when asked.
+    #[serde(with = "units::period")]
+    pub prefetch_every: Option<u64>,
 }
 
 impl Limits {
@@ -107,6 +119,25 @@ mod tests {
     }
 
     #[test]
+    fn a_period_is_a_minute_or_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path());
+        let load = |every: &str| {
+            std::fs::write(
+                home.config_path(),
+                format!("[editions]\nprefetch_every = \"{every}\"\n"),
+            )
+            .unwrap();
+            Config::load(&home)
+        };
+        assert_eq!(load("90m").unwrap().editions.prefetch_every, Some(5_400_000));
+        for bad in ["0s", "59s", "8d", "1"] {
+            let error = load(bad).unwrap_err();
+            assert!(error.message.contains(bad), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_stored_is_what_is_loaded() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(dir.path());
@@ -119,6 +150,9 @@ mod tests {
             network: Network {
                 bind: vec!["127.0.0.1:0".parse().unwrap()],
                 relays: vec![],
+            },
+            editions: Editions {
+                prefetch_every: Some(3_600_000),
             },
         };
         config.store(&home).unwrap();

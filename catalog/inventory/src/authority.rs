@@ -17,7 +17,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use crate::{
     doc::{Catalog, Json, JsonObject, RootRef, Seq, Sha256},
-    verify::SECTION,
+    section,
 };
 
 /// The field of the section that names an authority.
@@ -50,20 +50,12 @@ impl Authority {
 
     /// Names this authority in the extension sections of `catalog.json` or of a root, beside what stands there.
     pub fn name_in(&self, extensions: &mut JsonObject) {
-        let mut section = match extensions.get(SECTION) {
-            Some(Json::Object(section)) => section.clone(),
-            _ => JsonObject::new(),
-        };
-        section.insert(AUTHORITY, self.to_string());
-        extensions.insert(SECTION, Json::Object(section));
+        section::change(extensions, |section| section.insert(AUTHORITY, self.to_string()));
     }
 }
 
 fn named(extensions: &JsonObject) -> Result<Option<Authority>, NotAnAuthority> {
-    let Some(Json::Object(section)) = extensions.get(SECTION) else {
-        return Ok(None);
-    };
-    match section.get(AUTHORITY) {
+    match section::of(extensions).and_then(|section| section.get(AUTHORITY)) {
         None => Ok(None),
         Some(Json::String(text)) => text.parse().map(Some),
         Some(other) => Err(NotAnAuthority { found: other.to_text() }),
@@ -389,21 +381,15 @@ mod tests {
     fn an_authority_is_named_beside_what_stands_there() {
         let mut catalog = Catalog::new(CatalogId::generate());
         assert_eq!(Authority::founding(&catalog), Ok(None));
-        let mut section = JsonObject::new();
-        section.insert("live_only", true);
-        catalog.extensions.insert(SECTION, Json::Object(section));
+        section::change(&mut catalog.extensions, |section| section.insert("live_only", true));
         A.name_in(&mut catalog.extensions);
         assert_eq!(Authority::founding(&catalog), Ok(Some(A)));
-        let Some(Json::Object(section)) = catalog.extensions.get(SECTION) else {
-            panic!("no section");
-        };
+        let section = section::of(&catalog.extensions).unwrap();
         assert_eq!(section.get("live_only"), Some(&Json::Bool(true)));
         for wrong in ["", "0a", &"0A".repeat(32), &"0g".repeat(32)] {
             assert!(wrong.parse::<Authority>().is_err(), "{wrong}");
-            let mut section = JsonObject::new();
-            section.insert(AUTHORITY, wrong);
             let mut extensions = JsonObject::new();
-            extensions.insert(SECTION, Json::Object(section));
+            section::change(&mut extensions, |section| section.insert(AUTHORITY, wrong));
             assert!(Authority::handed_to(&extensions).is_err());
         }
     }

@@ -6,6 +6,7 @@
 //! - [`writer`] and [`reader`]: the protocol over a store; [`authority`]: whose versions a reader follows.
 //! - [`edition`]: the life of one edition on a store: built, sealed, checked, copied, recorded.
 //! - [`verify`]: everything a stored catalogue can be checked for; [`export`] copies one, [`gc`] says what may be deleted.
+//! - [`section`]: where this project keeps its own in a catalogue's documents.
 //! - [`fingerprint`]: fingerprints of tables, artefacts, structures and products.
 //! - [`structure`]: the SDMX structures an edition carries.
 
@@ -16,6 +17,7 @@ pub mod export;
 pub mod fingerprint;
 pub mod gc;
 pub mod reader;
+pub mod section;
 pub mod store;
 pub mod structure;
 pub mod transition;

@@ -8,7 +8,7 @@
 //!
 //! [`InventoryStore`] is those three and reading. [`LocalStore`] is a plain directory, [`MemoryStore`] is for tests and
 //! throw-away catalogues, [`BucketStore`] is any `object_store` with conditional put. `testing::conformance` holds what
-//! each of them must do, and runs on each.
+//! each of them must do, and runs on each. A [`Layer`] lies over any of them.
 
 use std::{fmt, sync::Arc};
 
@@ -17,6 +17,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 mod bucket;
+mod layer;
 mod local;
 mod memory;
 mod path;
@@ -24,6 +25,7 @@ mod path;
 pub mod testing;
 
 pub use bucket::{BucketFailure, BucketFault, BucketStore};
+pub use layer::Layer;
 pub use local::LocalStore;
 pub use memory::MemoryStore;
 pub use path::{PathError, StorePath};

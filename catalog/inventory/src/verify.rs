@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     doc::{Catalog, CleanText, Document as _, Json, RootRef, Seq, Stored, Unverified, layout},
     reader::{self, ReadError, Way, find_head},
+    section,
     store::{InventoryStore, StorePath},
 };
 
@@ -37,9 +38,7 @@ pub use edition::EditionReferences;
 pub use finding::{Counts, Fault, Finding, Report, Severity};
 pub(crate) use load::{Loaded, load, root_at};
 
-/// The section of `catalog.json` this project writes.
-pub(crate) const SECTION: &str = "sovm";
-/// The member of that section that marks a live-only export.
+/// The member of this project's section that marks a live-only export.
 pub(crate) const LIVE_ONLY: &str = "live_only";
 
 /// How [`verify`] reads what lies outside the Inventory.
@@ -219,10 +218,7 @@ fn reference(root: &Stored<crate::doc::Root, Unverified>) -> RootRef {
 
 /// Whether a catalogue is marked as a live-only export.
 pub fn is_live_only(catalog: &Catalog) -> bool {
-    match catalog.extensions.get(SECTION) {
-        Some(Json::Object(section)) => section.get(LIVE_ONLY) == Some(&Json::Bool(true)),
-        _ => false,
-    }
+    section::of(&catalog.extensions).is_some_and(|section| section.get(LIVE_ONLY) == Some(&Json::Bool(true)))
 }
 
 /// What is known of one removed root: enough to follow the chain over it.

@@ -174,6 +174,19 @@ pub trait Read: Rows {
         Ok(found)
     }
 
+    /// Accepted entries of one kind that name an object. The index by object finds them, so those that name others are not
+    /// read. `B` must be the body of `kind`.
+    fn accepted_naming<B: Body>(&self, object: &StorageId, kind: EntryKind) -> Result<Vec<B>, StoreError> {
+        let mut found = Vec::new();
+        for key in self.keys(&BY_OBJECT, &Key::new().id(object.as_bytes()).kind(kind), usize::MAX)? {
+            let id = record_at_end(&BY_OBJECT, &key)?;
+            if body::state(self, &id)?.is_some_and(EntryState::is_accepted) {
+                found.push(body::of(self, &id)?);
+            }
+        }
+        Ok(found)
+    }
+
     // Membership.
 
     /// This node's mesh, once its founding record is here.

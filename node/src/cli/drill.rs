@@ -67,6 +67,9 @@ fn render(report: &DrillReport, output: &Output) -> Result<(), ApiError> {
         if domain.files > 0 {
             output.line(format!("  files: {} restored", domain.files))?;
         }
+        if domain.edition_files > 0 {
+            output.line(format!("  files of editions: {} restored", domain.edition_files))?;
+        }
         for id in &domain.missing {
             output.line(format!("  missing {id}"))?;
         }

@@ -290,6 +290,18 @@ impl InventoryArgs {
     }
 }
 
+/// What a command does with the catalogue, and the options that come with that.
+enum Access<'a> {
+    /// Looks at it, or deletes what no edition needs.
+    Reads(&'a StoreArgs),
+    /// Writes a copy, in which somebody may be named.
+    Copies(&'a StoreArgs, Option<&'a CleanText>),
+    /// Tells the members of its domains.
+    Tells(&'a StoreArgs),
+    /// Writes a version.
+    Writes(&'a WriteArgs),
+}
+
 impl InventoryCommand {
     /// Whoever carries it out may have another directory.
     fn make_absolute(&mut self) -> Result<(), ApiError> {
@@ -301,17 +313,16 @@ impl InventoryCommand {
         Ok(())
     }
 
-    fn at(&self) -> &StoreArgs {
+    fn access(&self) -> Access<'_> {
         match self {
             Self::List { at }
             | Self::Audience { at }
-            | Self::Announce { at }
-            | Self::Prefetch { at }
             | Self::Log { at, .. }
             | Self::Show { at, .. }
             | Self::Verify { at }
-            | Self::Export { at, .. }
-            | Self::Gc { at, .. } => at,
+            | Self::Gc { at, .. } => Access::Reads(at),
+            Self::Export { at, actor, .. } => Access::Copies(at, actor.as_ref()),
+            Self::Announce { at } | Self::Prefetch { at } => Access::Tells(at),
             Self::Init { write, .. }
             | Self::HandOver { write, .. }
             | Self::Release { write, .. }
@@ -326,52 +337,29 @@ impl InventoryCommand {
             | Self::Correct { write, .. }
             | Self::Describe { write, .. }
             | Self::Embargo { write, .. }
-            | Self::Rebuild { write, .. } => &write.at,
+            | Self::Rebuild { write, .. } => Access::Writes(write),
+        }
+    }
+
+    fn at(&self) -> &StoreArgs {
+        match self.access() {
+            Access::Reads(at) | Access::Copies(at, _) | Access::Tells(at) => at,
+            Access::Writes(write) => &write.at,
         }
     }
 
     /// Who is recorded; asked of nobody who only reads.
     fn author(&self) -> Result<Author, ApiError> {
-        match self {
-            Self::List { .. }
-            | Self::Audience { .. }
-            | Self::Announce { .. }
-            | Self::Prefetch { .. }
-            | Self::Log { .. }
-            | Self::Show { .. }
-            | Self::Verify { .. }
-            | Self::Gc { .. } => Author::new(None, None),
-            Self::Export { actor, .. } => Author::new(actor.clone(), None),
-            Self::Init { write, .. }
-            | Self::HandOver { write, .. }
-            | Self::Release { write, .. }
-            | Self::ReleaseDue { write }
-            | Self::Reschedule { write, .. }
-            | Self::Cancel { write, .. }
-            | Self::SupersedePending { write, .. }
-            | Self::Rollback { write, .. }
-            | Self::Withdraw { write, .. }
-            | Self::Retire { write, .. }
-            | Self::Reinstate { write, .. }
-            | Self::Correct { write, .. }
-            | Self::Describe { write, .. }
-            | Self::Embargo { write, .. }
-            | Self::Rebuild { write, .. } => write.author(),
+        match self.access() {
+            Access::Reads(_) | Access::Tells(_) => Author::new(None, None),
+            Access::Copies(_, actor) => Author::new(actor.cloned(), None),
+            Access::Writes(write) => write.author(),
         }
     }
 
     /// Whether it may change the catalogue.
     pub(crate) fn writes(&self) -> bool {
-        !matches!(
-            self,
-            Self::List { .. }
-                | Self::Audience { .. }
-                | Self::Log { .. }
-                | Self::Show { .. }
-                | Self::Verify { .. }
-                | Self::Export { .. }
-                | Self::Gc { .. }
-        )
+        matches!(self.access(), Access::Tells(_) | Access::Writes(_))
     }
 
     /// Carries it out on a catalogue, wherever that lies.

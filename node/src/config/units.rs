@@ -93,6 +93,34 @@ pub(super) mod size {
     }
 }
 
+/// Serde form of an optional period in milliseconds: a duration as people write it, from a minute to seven days.
+pub(super) mod period {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    const SHORTEST: Duration = Duration::from_secs(60);
+    const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
+    pub(crate) fn serialize<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(millis) => serializer.serialize_str(&format!("{}s", millis / 1_000)),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
+        let period = super::parse_duration(&text).map_err(D::Error::custom)?;
+        if !(SHORTEST..=LONGEST).contains(&period) {
+            return Err(D::Error::custom(format!("`{text}` is no period between 1m and 7d")));
+        }
+        Ok(Some(period.as_millis() as u64))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

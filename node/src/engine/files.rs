@@ -22,15 +22,15 @@ use sovm_mesh::net::store::PublishError;
 use sovm_object::{
     blob::{self, Blob, Draft, OpenBlobError},
     id::{DomainId, KeyRef, StorageId},
-    record::{ObjectKind, ObjectManifest},
+    record::ObjectKind,
     secret::Dek,
-    sign::Signed,
     verified::ReadError,
 };
 
 use self::content::{Content, Feed};
 pub(super) use self::verify::verify_blob;
 use super::{
+    author::Tableless,
     core::Core,
     publish::{Publication, Ready},
     source::describe,
@@ -140,55 +140,12 @@ impl Core {
         })?;
         let (content_len, exact_byte_size, key_ref) = (draft.content_len(), draft.exact_byte_size(), draft.key_ref());
         let dek = draft.into_dek();
-        let manifest = self.sign_file(domain, id, exact_byte_size, key_ref, &dek)?;
+        let manifest = self.sign_tableless(domain, Tableless::file(id, exact_byte_size, key_ref, &dek))?;
         Ok(ReadyFile {
             object: Ready::new(durable, dek, manifest)?,
             name,
             content_len,
         })
-    }
-
-    pub(super) fn sign_file(
-        &self,
-        domain: &DomainId,
-        storage_id: StorageId,
-        exact_byte_size: u64,
-        key_ref: KeyRef,
-        dek: &Dek,
-    ) -> Result<Signed<ObjectManifest>, ApiError> {
-        let ops_seen = self.heads(Some(*domain))?;
-        let producer_mls_epoch = self.epoch(domain)?;
-        let stamp = self.stamp()?;
-        Ok(self.sign(ObjectManifest {
-            mesh_id: self.mesh(),
-            kind: ObjectKind::File,
-            storage_id,
-            table_schema: None,
-            table_name: None,
-            schema_fingerprint: None,
-            producer: self.me,
-            producer_mls_epoch,
-            created_hlc: stamp.hlc,
-            row_count: 0,
-            exact_byte_size,
-            partition_values: None,
-            pruning_statistics: None,
-            key_ref,
-            supersedes: Vec::new(),
-            row_id_filter: None,
-            time_range: None,
-            dek_commitment: dek.commitment(),
-            seq: stamp.seq,
-            ops_seen,
-            delete_id_filter: None,
-            delete_key_bounds: None,
-            sources: None,
-            tombstone_refs: None,
-            profile: ObjectKind::File.profile(),
-            row_set_digest: None,
-            table_id: None,
-            adopts: None,
-        }))
     }
 
     /// Makes the files visible, with the names this node has for them.

@@ -3,6 +3,7 @@
 //! ```text
 //! store      documents in the encrypted database, as the Inventory's crate wants a store
 //! data       data files as encrypted objects; a document of one line names each
+//! seal       the making of such an object from rows
 //! chains     which catalogues are here, and who writes them
 //! announce   tells a domain of versions, with their documents and the keys of what became live
 //! prefetch   ciphertext ahead of its keys
@@ -19,12 +20,14 @@ mod chains;
 mod data;
 mod follow;
 mod prefetch;
+mod seal;
 mod sql;
 mod store;
 #[cfg(test)]
 mod tests;
 
 pub(super) use self::{
+    prefetch::list_ahead,
     sql::{EditionTables, LiveCache},
     store::StoreLocks,
 };

@@ -173,6 +173,9 @@ impl Core {
         tasks.spawn(session::keep_level(weak.clone()));
         tasks.spawn(transfer::fetch_missing(weak.clone()));
         tasks.spawn(placement::keep_placed(weak.clone()));
+        if let Some(every_ms) = self.config.editions.prefetch_every {
+            tasks.spawn(super::inventory::list_ahead(weak.clone(), every_ms));
+        }
         tasks.spawn(super::orphans::keep_house(weak));
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sovm_inventory::{
     doc::{CleanText, EditionState, Json, JsonObject, Lifecycle, ProductId, ProductKind, layout},
     reader::Head,
+    section,
     store::StorePath,
     transition::{ProductProfile, Version},
 };
@@ -20,8 +21,6 @@ use crate::{
     error::{ApiError, ErrorKind},
 };
 
-/// The extension section of this program, shared with whatever else it keeps there.
-const SECTION: &str = "sovm";
 const SECTION_FORMAT: &str = "1.0";
 const PRODUCTS: &str = "products";
 
@@ -46,7 +45,7 @@ pub(super) struct Declared {
 /// The products a version's extensions declare. What can't be read as one was written by a newer build and is left
 /// alone.
 pub(super) fn declared(extensions: &JsonObject) -> BTreeMap<ProductId, Declared> {
-    let products = section(extensions).remove(PRODUCTS);
+    let products = section::of(extensions).and_then(|section| section.get(PRODUCTS));
     let Some(Json::Object(products)) = products else {
         return BTreeMap::new();
     };
@@ -68,31 +67,24 @@ pub(super) fn declared(extensions: &JsonObject) -> BTreeMap<ProductId, Declared>
 
 /// The same extensions with one product more. Members nobody here knows are kept as they are.
 pub(super) fn with_product(mut extensions: JsonObject, product: &NewProduct) -> JsonObject {
-    let mut section = section(&extensions);
-    if section.get("format_version").is_none() {
-        section.insert("format_version", SECTION_FORMAT);
-    }
-    let mut products = match section.remove(PRODUCTS) {
-        Some(Json::Object(products)) => products,
-        _ => JsonObject::new(),
-    };
     let mut declared = JsonObject::new();
     declared.insert("kind", product.profile.kind.as_str());
     declared.insert("lifecycle", product.profile.lifecycle.as_str());
     if let Some(title) = &product.title {
         declared.insert("title", title.as_str());
     }
-    products.insert(product.product_id.as_str(), declared);
-    section.insert(PRODUCTS, products);
-    extensions.insert(SECTION, section);
+    section::change(&mut extensions, |section| {
+        if section.get("format_version").is_none() {
+            section.insert("format_version", SECTION_FORMAT);
+        }
+        let mut products = match section.remove(PRODUCTS) {
+            Some(Json::Object(products)) => products,
+            _ => JsonObject::new(),
+        };
+        products.insert(product.product_id.as_str(), declared);
+        section.insert(PRODUCTS, products);
+    });
     extensions
-}
-
-fn section(extensions: &JsonObject) -> JsonObject {
-    match extensions.get(SECTION) {
-        Some(Json::Object(section)) => section.clone(),
-        _ => JsonObject::new(),
-    }
 }
 
 impl Catalogue {
@@ -203,9 +195,7 @@ mod tests {
     fn declarations_are_read_again() {
         let mut extensions = JsonObject::new();
         extensions.insert("statcat", "theirs");
-        let mut ours = JsonObject::new();
-        ours.insert("authority", "somebody");
-        extensions.insert(SECTION, ours);
+        section::change(&mut extensions, |ours| ours.insert("authority", "somebody"));
         let extensions = with_product(extensions, &product("weather", Some("Weather by hour")));
         let extensions = with_product(extensions, &product("codes", None));
         let found = declared(&extensions);
@@ -215,9 +205,7 @@ mod tests {
         assert_eq!(weather.profile.kind, ProductKind::Structure);
         assert_eq!(weather.profile.lifecycle, Lifecycle::Final);
         assert_eq!(extensions.get("statcat"), Some(&Json::from("theirs")));
-        let Some(Json::Object(ours)) = extensions.get(SECTION) else {
-            panic!("{extensions:?}")
-        };
+        let ours = section::of(&extensions).unwrap();
         assert_eq!(ours.get("authority"), Some(&Json::from("somebody")));
         assert_eq!(ours.get("format_version"), Some(&Json::from(SECTION_FORMAT)));
     }
@@ -225,18 +213,15 @@ mod tests {
     /// A declaration of a newer build must not keep this one from reading the others.
     #[test]
     fn what_is_not_understood_is_left_alone() {
-        let extensions = with_product(JsonObject::new(), &product("weather", None));
-        let Some(Json::Object(mut ours)) = extensions.get(SECTION).cloned() else {
-            panic!("{extensions:?}")
-        };
-        let Some(Json::Object(mut products)) = ours.remove(PRODUCTS) else {
-            panic!("{ours:?}")
-        };
-        products.insert("no id", "x");
-        products.insert("later", JsonObject::new());
-        ours.insert(PRODUCTS, products);
-        let mut extensions = JsonObject::new();
-        extensions.insert(SECTION, ours);
+        let mut extensions = with_product(JsonObject::new(), &product("weather", None));
+        section::change(&mut extensions, |ours| {
+            let Some(Json::Object(mut products)) = ours.remove(PRODUCTS) else {
+                panic!("{ours:?}")
+            };
+            products.insert("no id", "x");
+            products.insert("later", JsonObject::new());
+            ours.insert(PRODUCTS, products);
+        });
         assert_eq!(declared(&extensions).len(), 1);
         assert!(declared(&JsonObject::new()).is_empty());
     }

@@ -15,13 +15,14 @@ use super::{
 use crate::{
     authority::Authority,
     doc::{
-        CatalogId, EditionState, EventKind, FileRoot, FormatVersion, Instant, Json, JsonObject, Leaf, LeafRef,
-        Manifest, ProductId, Root, Seq, Sha256, Stored, Unverified, layout,
+        CatalogId, EditionState, EventKind, FileRoot, FormatVersion, Instant, JsonObject, Leaf, LeafRef, Manifest,
+        ProductId, Root, Seq, Sha256, Stored, Unverified, layout,
     },
     reader::{FullInventory, Invalid, ReadError, find_head, versions_back_from},
+    section,
     store::{InventoryStore, StorePath},
     transition::{EditionKey, Version},
-    verify::{EditionFile, LIVE_ONLY, Loaded, SECTION, is_live_only, load, root_at},
+    verify::{EditionFile, LIVE_ONLY, Loaded, is_live_only, load, root_at},
     writer::{Clock, CommitError, Identity, NewCatalog, Outcome, Planned, WriteError, Writer},
 };
 
@@ -285,10 +286,8 @@ impl LiveChain<'_> {
         let writer = if self.exists {
             Writer::new(Arc::clone(&self.to), identity, self.clock.clone())
         } else {
-            let mut mark = JsonObject::new();
-            mark.insert(LIVE_ONLY, true);
             let mut extensions = JsonObject::new();
-            extensions.insert(SECTION, Json::Object(mark));
+            section::change(&mut extensions, |section| section.insert(LIVE_ONLY, true));
             if let Some(authority) = &self.export.authority {
                 authority.name_in(&mut extensions);
             }

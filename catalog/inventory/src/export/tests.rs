@@ -14,64 +14,21 @@ use crate::{
         CatalogId, Document as _, EditionState, EntryStatus, Instant, Json, Leaf, Manifest, Root, Seq, Stored, layout,
     },
     reader::{FullInventory, LiveInventory, find_head},
-    store::{
-        Creation, Found, InventoryStore, LocalStore, LockReach, MemoryStore, Replacement, Revision, StoreLock,
-        StorePath,
-    },
+    store::{Found, InventoryStore, LocalStore, MemoryStore, StorePath, testing::FaultStore},
     transition::Operation,
     verify::testing::{DAY, Fixture, expire_second, identity, key, opted_in, path, product, verify_store},
 };
 
-/// Notes the order in which documents are created.
-#[derive(Debug)]
-struct Noting {
-    inner: MemoryStore,
-    created: Mutex<Vec<String>>,
+/// An empty store that notes what it is asked for.
+fn noting() -> Arc<FaultStore> {
+    Arc::new(FaultStore::counting(Arc::new(MemoryStore::new())))
 }
 
-impl Noting {
-    fn new() -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryStore::new(),
-            created: Mutex::new(Vec::new()),
-        })
-    }
-
-    fn created(&self) -> Vec<String> {
-        self.created.lock().expect("not poisoned").clone()
-    }
-}
-
-#[async_trait]
-impl InventoryStore for Noting {
-    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
-        self.inner.get(path).await
-    }
-
-    async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
-        self.created.lock().expect("not poisoned").push(path.to_string());
-        self.inner.create(path, bytes).await
-    }
-
-    async fn replace(&self, path: &StorePath, expected: &Revision, bytes: Bytes) -> Result<Replacement, StoreError> {
-        self.inner.replace(path, expected, bytes).await
-    }
-
-    async fn delete(&self, path: &StorePath) -> Result<(), StoreError> {
-        self.inner.delete(path).await
-    }
-
-    async fn list(&self, folder: Option<&StorePath>) -> Result<Vec<StorePath>, StoreError> {
-        self.inner.list(folder).await
-    }
-
-    async fn lock(&self) -> Result<StoreLock, StoreError> {
-        self.inner.lock().await
-    }
-
-    fn lock_reach(&self) -> LockReach {
-        self.inner.lock_reach()
-    }
+/// The documents that were created, in their order.
+fn created(store: &FaultStore) -> Vec<String> {
+    let log = store.log().into_iter();
+    log.filter_map(|asked| asked.strip_prefix("creating ").map(str::to_owned))
+        .collect()
 }
 
 async fn fixture() -> Fixture {
@@ -115,7 +72,7 @@ async fn a_full_copy_is_the_catalogue_and_ordered() {
     fixture
         .put("pending/population/01a18e63-e292-7250-a332-b79d9b7a7efd.json", b"{}")
         .await;
-    let to = Noting::new();
+    let to = noting();
     let copied = export_full(&*fixture.store, &*to, &StoreTransfer::new(&*fixture.store, &*to))
         .await
         .expect("copied");
@@ -142,7 +99,7 @@ async fn a_full_copy_is_the_catalogue_and_ordered() {
         "CURRENT" => 5,
         other => panic!("{other}"),
     };
-    let created = to.created();
+    let created = created(&to);
     assert!(created.is_sorted_by_key(stage), "{created:?}");
 }
 
@@ -151,13 +108,12 @@ async fn a_full_copy_is_the_catalogue_and_ordered() {
 async fn manifests_come_after_the_files_they_list() {
     let mut fixture = fixture().await;
     let manifest = fixture.released("population", None, &[]).await;
-    let to = Noting::new();
+    let to = noting();
     export_full(&*fixture.store, &*to, &StoreTransfer::new(&*fixture.store, &*to))
         .await
         .expect("copied");
     let folder = layout::edition(&manifest.product_id, &manifest.edition_id);
-    let own: Vec<String> = to
-        .created()
+    let own: Vec<String> = created(&to)
         .into_iter()
         .filter(|path| path.starts_with(&folder))
         .collect();
@@ -452,7 +408,11 @@ struct ExpiresMeanwhile {
 }
 
 #[async_trait]
-impl InventoryStore for ExpiresMeanwhile {
+impl crate::store::Layer for ExpiresMeanwhile {
+    fn under(&self) -> &dyn InventoryStore {
+        &*self.inner
+    }
+
     async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         let two = layout::root(Seq::new(2).expect("a number"));
         let now = path.as_str() == two && !std::mem::replace(&mut *self.expired.lock().expect("not poisoned"), true);
@@ -460,30 +420,6 @@ impl InventoryStore for ExpiresMeanwhile {
             expire_second(&*self.inner).await;
         }
         self.inner.get(path).await
-    }
-
-    async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
-        self.inner.create(path, bytes).await
-    }
-
-    async fn replace(&self, path: &StorePath, expected: &Revision, bytes: Bytes) -> Result<Replacement, StoreError> {
-        self.inner.replace(path, expected, bytes).await
-    }
-
-    async fn delete(&self, path: &StorePath) -> Result<(), StoreError> {
-        self.inner.delete(path).await
-    }
-
-    async fn list(&self, folder: Option<&StorePath>) -> Result<Vec<StorePath>, StoreError> {
-        self.inner.list(folder).await
-    }
-
-    async fn lock(&self) -> Result<StoreLock, StoreError> {
-        self.inner.lock().await
-    }
-
-    fn lock_reach(&self) -> LockReach {
-        self.inner.lock_reach()
     }
 }
 
@@ -536,21 +472,9 @@ async fn a_root_that_expires_during_a_backup_stands_in_a_segment() {
 struct Listing(Arc<dyn InventoryStore>, String);
 
 #[async_trait]
-impl InventoryStore for Listing {
-    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
-        self.0.get(path).await
-    }
-
-    async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
-        self.0.create(path, bytes).await
-    }
-
-    async fn replace(&self, path: &StorePath, expected: &Revision, bytes: Bytes) -> Result<Replacement, StoreError> {
-        self.0.replace(path, expected, bytes).await
-    }
-
-    async fn delete(&self, path: &StorePath) -> Result<(), StoreError> {
-        self.0.delete(path).await
+impl crate::store::Layer for Listing {
+    fn under(&self) -> &dyn InventoryStore {
+        &*self.0
     }
 
     async fn list(&self, folder: Option<&StorePath>) -> Result<Vec<StorePath>, StoreError> {
@@ -560,14 +484,6 @@ impl InventoryStore for Listing {
             names.sort();
         }
         Ok(names)
-    }
-
-    async fn lock(&self) -> Result<StoreLock, StoreError> {
-        self.0.lock().await
-    }
-
-    fn lock_reach(&self) -> LockReach {
-        self.0.lock_reach()
     }
 }
 

@@ -21,8 +21,8 @@ use crate::{
     },
     reader::{FullInventory, find_head},
     store::{
-        BucketStore, Creation, Found, InventoryStore, LocalStore, LockReach, MemoryStore, Replacement, Revision,
-        StoreError, StoreLock, StorePath,
+        BucketStore, Creation, InventoryStore, LocalStore, MemoryStore, Replacement, Revision, StoreError, StoreLock,
+        StorePath,
     },
     transition::{
         Context, Manifests, Operation, ProductProfile, Refusal, ReleaseClock, Retention, RetentionSettings,
@@ -312,13 +312,8 @@ impl std::fmt::Debug for Interposed {
     }
 }
 
-#[async_trait]
-impl InventoryStore for Interposed {
-    async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
-        self.inner.get(path).await
-    }
-
-    async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
+impl Interposed {
+    async fn interpose(&self, path: &StorePath) {
         let happening = if *path == self.before {
             self.happening.lock().unwrap_or_else(PoisonError::into_inner).take()
         } else {
@@ -327,35 +322,27 @@ impl InventoryStore for Interposed {
         if let Some(happening) = happening {
             happening.await;
         }
+    }
+}
+
+#[async_trait]
+impl crate::store::Layer for Interposed {
+    fn under(&self) -> &dyn InventoryStore {
+        &*self.inner
+    }
+
+    async fn create(&self, path: &StorePath, bytes: Bytes) -> Result<Creation, StoreError> {
+        self.interpose(path).await;
         self.inner.create(path, bytes).await
     }
 
     async fn replace(&self, path: &StorePath, expected: &Revision, bytes: Bytes) -> Result<Replacement, StoreError> {
-        let happening = if *path == self.before {
-            self.happening.lock().unwrap_or_else(PoisonError::into_inner).take()
-        } else {
-            None
-        };
-        if let Some(happening) = happening {
-            happening.await;
-        }
+        self.interpose(path).await;
         self.inner.replace(path, expected, bytes).await
-    }
-
-    async fn delete(&self, path: &StorePath) -> Result<(), StoreError> {
-        self.inner.delete(path).await
-    }
-
-    async fn list(&self, folder: Option<&StorePath>) -> Result<Vec<StorePath>, StoreError> {
-        self.inner.list(folder).await
     }
 
     /// None: the interposed writer would wait for this one for ever.
     async fn lock(&self) -> Result<StoreLock, StoreError> {
         Ok(StoreLock::new(()))
-    }
-
-    fn lock_reach(&self) -> LockReach {
-        self.inner.lock_reach()
     }
 }

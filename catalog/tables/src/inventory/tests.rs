@@ -1,4 +1,8 @@
+use std::{cell::Cell, sync::Mutex};
+
+use redb::TableHandle as _;
 use sovm_object::{
+    entry::EntryKind,
     hlc::Hlc,
     id::{DomainId, MeshId, RecordId, StorageId},
     record::{InventoryVersion, OpKind, PrefetchList, Role},
@@ -9,6 +13,15 @@ use sovm_object::{
 use crate::{
     Alarm, ByteEvent, ByteState, Catalog, DekError, EntryState, PendingAccess, Read as _, RefusalReason, Txn,
     admit::tests::check_indexes,
+    authority::OpsCache,
+    backend::salt::RowKey,
+    body::ManifestCache,
+    columns::ColumnsCache,
+    store::{
+        StoreError,
+        snapshot::Snapshot,
+        tables::{ENTRIES_NAME, Row, Rows, Table, Visit},
+    },
     testing::{NOW, World, catalog},
 };
 
@@ -351,4 +364,81 @@ fn other_meshes_are_refused() {
     let foreign = Signed::sign(body, &world.member, &mesh_id);
     let entry = EntryIn::decode(foreign.bytes()).unwrap();
     assert_eq!(entry.verify(&world.mesh).err(), Some(VerifyError::WrongMesh));
+}
+
+/// Counts the entries that are read.
+struct Counting<'a> {
+    rows: &'a Snapshot,
+    entries: Cell<usize>,
+}
+
+impl Rows for Counting<'_> {
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        if table.name() == ENTRIES_NAME {
+            self.entries.set(self.entries.get() + 1);
+        }
+        self.rows.get(table, key)
+    }
+
+    fn scan_from(&self, table: &Table, from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.rows.scan_from(table, from, visit)
+    }
+
+    fn last_below(&self, table: &Table, below: &[u8]) -> Result<Option<Row>, StoreError> {
+        self.rows.last_below(table, below)
+    }
+
+    fn count(&self, table: &Table) -> Result<u64, StoreError> {
+        self.rows.count(table)
+    }
+
+    fn row_key(&self) -> &RowKey {
+        self.rows.row_key()
+    }
+
+    fn ops_cache(&self) -> &Mutex<OpsCache> {
+        self.rows.ops_cache()
+    }
+
+    fn manifest_cache(&self) -> &Mutex<ManifestCache> {
+        self.rows.manifest_cache()
+    }
+
+    fn columns_cache(&self) -> &Mutex<ColumnsCache> {
+        self.rows.columns_cache()
+    }
+}
+
+/// Which lists name an object is asked of the index: a list that names others is not even read, and one that doesn't count is
+/// none.
+#[test]
+fn only_lists_that_name_an_object_are_read() {
+    let (world, catalog) = founded();
+    let [wanted, other] = [0x31, 0x32].map(|byte| StorageId::from_bytes([byte; 32]));
+    commit(&catalog, |txn| {
+        for seq in 20..60 {
+            let objects = if seq == 40 { vec![wanted, other] } else { vec![other] };
+            world.admit(txn, world.sign(list(&world, objects, seq), &world.member));
+        }
+        // Nobody added this one to the domain.
+        let stranger = PrefetchList {
+            issuer: world.reader.site_id(),
+            ..list(&world, vec![wanted], 1)
+        };
+        world.admit(txn, world.sign(stranger, &world.reader));
+    });
+    let snapshot = catalog.read().unwrap();
+    let read = |object: StorageId| -> (Vec<u64>, usize) {
+        let counting = Counting {
+            rows: &snapshot,
+            entries: Cell::new(0),
+        };
+        let lists: Vec<PrefetchList> = counting.accepted_naming(&object, EntryKind::PrefetchList).unwrap();
+        (lists.iter().map(|list| list.seq).collect(), counting.entries.get())
+    };
+    assert_eq!(read(wanted), (vec![40], 1));
+    let (mut lists, entries) = read(other);
+    lists.sort_unstable();
+    assert_eq!((lists, entries), ((20..60).collect::<Vec<u64>>(), 40));
+    assert_eq!(read(StorageId::from_bytes([0x33; 32])), (Vec::new(), 0));
 }

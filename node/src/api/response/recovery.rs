@@ -114,6 +114,9 @@ pub struct DrillDomain {
     /// Plain files restored.
     #[serde(default)]
     pub files: u64,
+    /// Data files of editions restored.
+    #[serde(default)]
+    pub edition_files: u64,
     /// Bytes read and compared.
     pub sampled_bytes: u64,
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sovm_inventory::{
     doc::layout,
-    store::{Creation, Found, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath},
+    store::{Creation, Found, InventoryStore, Layer, StoreError, StorePath},
 };
 
 /// What a store was asked for.
@@ -67,7 +67,11 @@ impl Counting {
 }
 
 #[async_trait]
-impl InventoryStore for Counting {
+impl Layer for Counting {
+    fn under(&self) -> &dyn InventoryStore {
+        &*self.inner
+    }
+
     async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         if layout::leaf_sha256(path.as_str()).is_some() {
             self.leaves_read.fetch_add(1, Ordering::Relaxed);
@@ -86,25 +90,5 @@ impl InventoryStore for Counting {
             self.bytes_written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
         self.inner.create(path, bytes).await
-    }
-
-    async fn replace(&self, path: &StorePath, expected: &Revision, bytes: Bytes) -> Result<Replacement, StoreError> {
-        self.inner.replace(path, expected, bytes).await
-    }
-
-    async fn delete(&self, path: &StorePath) -> Result<(), StoreError> {
-        self.inner.delete(path).await
-    }
-
-    async fn list(&self, folder: Option<&StorePath>) -> Result<Vec<StorePath>, StoreError> {
-        self.inner.list(folder).await
-    }
-
-    async fn lock(&self) -> Result<StoreLock, StoreError> {
-        self.inner.lock().await
-    }
-
-    fn lock_reach(&self) -> LockReach {
-        self.inner.lock_reach()
     }
 }

@@ -40,11 +40,12 @@ use sovm_object::{
 
 use super::{
     super::{
+        author::Tableless,
         core::Core,
         publish::{Publication, Ready},
     },
     chains::{Chain, Public, new_store},
-    data::{EditionObject, pointed_at, pointer_path},
+    data::{pointed_at, pointer_path},
     store::NodeStore,
 };
 use crate::{
@@ -208,7 +209,10 @@ impl Core {
         let id = sealed.storage_id;
         let durable = self.make_unnamed(sealed.bytes.into(), id).await?;
         let ready = self
-            .sign_file(domain, id, sealed.exact_byte_size, sealed.key_ref, &sealed.dek)
+            .sign_tableless(
+                domain,
+                Tableless::file(id, sealed.exact_byte_size, sealed.key_ref, &sealed.dek),
+            )
             .and_then(|manifest| Ready::new(durable, sealed.dek, manifest));
         if ready.is_err() {
             self.abandon(&[id]).await;
@@ -241,7 +245,7 @@ impl Core {
             return Err(missing("has no manifest here"));
         };
         let dek = self.find_dek(object)?;
-        let manifest = self.sign_edition_object(domain, &EditionObject::from(manifest.as_ref()))?;
+        let manifest = self.sign_tableless(domain, Tableless::edition_file(manifest))?;
         Ready::new(durable, dek, manifest)
     }
 }

@@ -15,6 +15,7 @@ use sovm_inventory::{
     authority::Authority,
     doc::{Catalog, CatalogId, Document as _, Json, JsonObject, layout},
     reader::{ReadError, find_head},
+    section,
     verify::is_live_only,
 };
 use sovm_object::id::DomainId;
@@ -24,9 +25,6 @@ use crate::{
     error::{ApiError, ErrorKind},
     inventory::errors,
 };
-
-/// The section of `catalog.json` that is this program's.
-const SECTION: &str = "sovm";
 
 /// What a catalogue is founded with.
 #[derive(Clone, Debug)]
@@ -49,23 +47,21 @@ pub(super) struct Public {
 impl Founding {
     /// The extension sections of `catalog.json`.
     pub(super) fn extensions(&self) -> JsonObject {
-        let mut section = JsonObject::new();
-        section.insert("release_domain", self.release_domain.to_string());
-        if let Some(public) = &self.public {
-            section.insert("public_domain", public.domain.to_string());
-            section.insert("live_catalog", public.catalog.to_string());
-        }
         let mut extensions = JsonObject::new();
-        extensions.insert(SECTION, section);
+        section::change(&mut extensions, |section| {
+            section.insert("release_domain", self.release_domain.to_string());
+            if let Some(public) = &self.public {
+                section.insert("public_domain", public.domain.to_string());
+                section.insert("live_catalog", public.catalog.to_string());
+            }
+        });
         self.authority.name_in(&mut extensions);
         extensions
     }
 
     /// None for a live-only chain and for a catalogue that was made outside a node.
     fn of(catalog: &Catalog) -> Option<Self> {
-        let Some(Json::Object(section)) = catalog.extensions.get(SECTION) else {
-            return None;
-        };
+        let section = section::of(&catalog.extensions)?;
         let text = |name: &str| match section.get(name) {
             Some(Json::String(text)) => Some(text.as_str()),
             _ => None,

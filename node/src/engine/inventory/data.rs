@@ -1,7 +1,7 @@
 //! An edition's data files as encrypted objects (DESIGN §10).
 //!
 //! ```text
-//! rows as Parquet ──encrypt──▶ object, granted to the release domain alone
+//! rows as Parquet ──encrypt, row group by row group──▶ object, granted to the release domain alone
 //! products/<product>/data/<name>   a document of this one line: the object's id
 //! manifest.json, digest blake3     the same id (INV-102)
 //! ```
@@ -17,10 +17,9 @@ use std::{
     sync::Arc,
 };
 
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use sovm_catalog::Txn;
 use sovm_inventory::{
     doc::{DigestAlgorithm, FilePath, ProductId, layout},
@@ -30,31 +29,30 @@ use sovm_inventory::{
 };
 use sovm_mesh::net::store::Holding;
 use sovm_object::{
-    id::{DekCommitment, DomainId, KeyRef, StorageId},
-    pme::{DecodeOptions, EncodeOptions, Encoder, Footer, OpenOptions, RandomNonces, Sealed},
-    record::{ObjectKind, ObjectManifest},
+    id::{DomainId, StorageId},
+    pme::{DecodeOptions, Footer, OpenOptions, Sealed},
+    record::ObjectKind,
     secret::Dek,
-    sign::Signed,
-    types::{columns_of_schema, schema_of_columns},
-    verified::{MemoryObject, VerifiedRead},
+    verified::VerifiedRead,
 };
 use tokio::runtime::Handle;
 
 use super::{
     super::{
+        author::Tableless,
         core::Core,
         publish::{Publication, Ready},
     },
+    seal::seal_rows,
     store::NodeStore,
 };
 use crate::{
-    engine::chain,
     error::{ApiError, ErrorKind},
     inventory::DataPlace,
 };
 
-/// Rows that are read and fingerprinted at once.
-const BATCH_ROWS: usize = 8_192;
+/// Rows that are read, encrypted and fingerprinted at once.
+pub(super) const BATCH_ROWS: usize = 8_192;
 
 /// The data files of a catalogue of this node.
 #[derive(Clone, Debug)]
@@ -152,13 +150,8 @@ impl DataFiles for NodeData {
         // Whoever may not publish learns it before any work is done.
         let permitted = || core.check_may_publish(&core.read()?, &domain);
         permitted().map_err(failed)?;
-        let making = tokio::task::spawn_blocking(move || {
-            let mut bytes = Vec::new();
-            content
-                .read_to_end(&mut bytes)
-                .map_err(|error| ApiError::io("reading the rows", &error))?;
-            encrypt(bytes.into())
-        });
+        let spool_dir = core.home.path().to_owned();
+        let making = tokio::task::spawn_blocking(move || seal_rows(&mut *content, &spool_dir));
         let made = making.await.map_err(ApiError::bug).and_then(|made| made);
         let (sealed, dek) = made.map_err(failed)?;
         let id = sealed.storage_id;
@@ -168,64 +161,12 @@ impl DataFiles for NodeData {
     }
 }
 
-/// Makes one object of the rows of a Parquet file, and opens it once more before anybody is told of it.
-fn encrypt(parquet: Bytes) -> Result<(Sealed, Dek), ApiError> {
-    let bad = |what: &dyn std::error::Error| {
-        ApiError::new(
-            ErrorKind::BadInput,
-            format!("the rows cannot be encrypted: {}", chain(what)),
-        )
-        .safe("nothing was published")
-        .next("write the file again with column types that sovm table create takes")
-    };
-    // As the fingerprint reads it: an Arrow schema left in the file isn't looked at.
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let reader =
-        ParquetRecordBatchReaderBuilder::try_new_with_options(parquet, options).map_err(|error| bad(&error))?;
-    let columns = columns_of_schema(reader.schema()).map_err(|error| bad(&error))?;
-    let schema = Arc::new(schema_of_columns(&columns).map_err(|error| bad(&error))?);
-    let mut encoder = Encoder::new(schema.clone(), EncodeOptions::default()).map_err(|error| bad(&error))?;
-    let mut rows = 0;
-    for batch in reader
-        .with_batch_size(BATCH_ROWS)
-        .build()
-        .map_err(|error| bad(&error))?
-    {
-        let batch = batch.map_err(|error| bad(&error))?;
-        rows += batch.num_rows() as u64;
-        let columns = batch.columns().iter().zip(schema.fields());
-        let columns = columns
-            .map(|(column, field)| arrow::compute::cast(column, field.data_type()))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| bad(&error))?;
-        let batch = RecordBatch::try_new(schema.clone(), columns).map_err(|error| bad(&error))?;
-        encoder.write(&batch).map_err(|error| bad(&error))?;
-    }
-    let dek = Dek::generate();
-    let sealed = encoder
-        .finish()
-        .map_err(|error| bad(&error))?
-        .encrypt(&dek, &mut RandomNonces::default())
-        .map_err(ApiError::bug)?
-        .with_key_ref(KeyRef::generate())
-        .pad()
-        .map_err(ApiError::bug)?
-        .seal()
-        .map_err(ApiError::bug)?;
-    let object = MemoryObject::verify(sealed.storage_id, sealed.bytes.clone()).map_err(ApiError::bug)?;
-    let footer = Footer::open_whole(&object, &dek).map_err(ApiError::bug)?;
-    let written: u64 = (0..footer.row_groups()).map(|group| footer.claimed_rows(group)).sum();
-    if written != rows || sealed.row_count != rows {
-        return Err(ApiError::bug(format_args!("{written} rows were written of {rows}")));
-    }
-    Ok((sealed, dek))
-}
-
 impl Core {
     /// Makes a data file durable and visible to the members of one domain.
     async fn publish_edition_file(&self, domain: DomainId, sealed: Sealed, dek: Dek) -> Result<(), ApiError> {
         let durable = self.make_unnamed(sealed.bytes.clone(), sealed.storage_id).await?;
-        let described = EditionObject {
+        let described = Tableless {
+            kind: ObjectKind::EditionFile,
             storage_id: sealed.storage_id,
             row_count: sealed.row_count,
             exact_byte_size: sealed.exact_byte_size,
@@ -233,7 +174,7 @@ impl Core {
             dek_commitment: dek.commitment(),
         };
         let ready = self
-            .sign_edition_object(&domain, &described)
+            .sign_tableless(&domain, described)
             .and_then(|manifest| Ready::new(durable, dek, manifest));
         let published = match &ready {
             Ok(ready) => {
@@ -257,73 +198,10 @@ impl Core {
         }
     }
 
-    /// States what a data file is, for the members of one domain. A statement names the membership that its author had seen of
-    /// that domain, so each domain gets one of its own.
-    pub(super) fn sign_edition_object(
-        &self,
-        domain: &DomainId,
-        object: &EditionObject,
-    ) -> Result<Signed<ObjectManifest>, ApiError> {
-        let ops_seen = self.heads(Some(*domain))?;
-        let producer_mls_epoch = self.epoch(domain)?;
-        let stamp = self.stamp()?;
-        Ok(self.sign(ObjectManifest {
-            mesh_id: self.mesh(),
-            kind: ObjectKind::EditionFile,
-            storage_id: object.storage_id,
-            table_schema: None,
-            table_name: None,
-            schema_fingerprint: None,
-            producer: self.me,
-            producer_mls_epoch,
-            created_hlc: stamp.hlc,
-            row_count: object.row_count,
-            exact_byte_size: object.exact_byte_size,
-            partition_values: None,
-            pruning_statistics: None,
-            key_ref: object.key_ref,
-            supersedes: Vec::new(),
-            row_id_filter: None,
-            time_range: None,
-            dek_commitment: object.dek_commitment,
-            seq: stamp.seq,
-            ops_seen,
-            delete_id_filter: None,
-            delete_key_bounds: None,
-            sources: None,
-            tombstone_refs: None,
-            profile: ObjectKind::EditionFile.profile(),
-            row_set_digest: None,
-            table_id: None,
-            adopts: None,
-        }))
-    }
-
     /// Rows of a data file by its manifest; none when no manifest of it counts here.
     fn edition_rows(&self, id: &StorageId) -> Result<Option<u64>, ApiError> {
         let snapshot = self.read()?;
         Ok(self.object_view(&snapshot, id)?.map(|view| view.row_count))
-    }
-}
-
-/// What every statement about one data file says.
-pub(super) struct EditionObject {
-    storage_id: StorageId,
-    row_count: u64,
-    exact_byte_size: u64,
-    key_ref: KeyRef,
-    dek_commitment: DekCommitment,
-}
-
-impl From<&ObjectManifest> for EditionObject {
-    fn from(manifest: &ObjectManifest) -> Self {
-        Self {
-            storage_id: manifest.storage_id,
-            row_count: manifest.row_count,
-            exact_byte_size: manifest.exact_byte_size,
-            key_ref: manifest.key_ref,
-            dek_commitment: manifest.dek_commitment,
-        }
     }
 }
 

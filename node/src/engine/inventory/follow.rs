@@ -5,7 +5,7 @@
 //! of an edition that it brings. Then one transaction makes it the newest. Before that it is *releasing*: readers see the version
 //! before it, whole, and are told that another is on its way.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -79,21 +79,19 @@ impl Core {
             .unwrap_or_else(|| new_store(DocumentRole::Replica, &catalog));
         let lock = self.stores.of(&documents);
         let _held = lock.lock().await;
-        let versions = self.read()?.inventory_versions(domain, catalog.as_bytes(), (0, 0))?;
-        let accepted: Vec<InventoryVersion> = versions
+        let (mut chain, mut held) = self.position(documents).boxed().await?;
+        // What was said of versions before the one held decides nothing any more.
+        let from = held.as_ref().map_or((0, 0), |held| place(&held.version));
+        let versions = self.read()?.inventory_versions(domain, catalog.as_bytes(), from)?;
+        let (accepted, statements): (Vec<InventoryVersion>, Vec<Statement>) = versions
             .into_iter()
             .filter(|(_, _, state)| state.is_accepted())
-            .map(|(_, version, _)| version)
-            .collect();
-        let statements: Vec<Statement> = accepted.iter().filter_map(statement_of).collect();
+            .filter_map(|(_, version, _)| statement_of(&version).map(|statement| (version, statement)))
+            .unzip();
         let mut progress = Progress::default();
         loop {
-            let chain = self.chain(documents).boxed().await?;
-            let held = match &chain {
-                Some(chain) => self.held(chain).await?,
-                None => None,
-            };
-            let (statement, onto) = match authority::next(held.as_ref(), &statements) {
+            let looked_at = near(held.as_ref(), &statements);
+            let (statement, onto) = match authority::next(held.as_ref(), &statements[looked_at.clone()]) {
                 Next::Nothing => return Ok(progress),
                 Next::Halted(fork) => {
                     progress.fork = Some(fork);
@@ -107,7 +105,7 @@ impl Core {
                 // What this node wrote is here; somebody with its key wrote something else.
                 return Ok(progress);
             }
-            let version = accepted
+            let version = accepted[looked_at]
                 .iter()
                 .find(|version| reference(version) == Some(statement.version) && by(version) == statement.by);
             let Some(version) = version else {
@@ -121,7 +119,18 @@ impl Core {
                 }
                 Err(Untaken::Failed(error)) => return Err(error),
             }
+            (chain, held) = self.position(documents).boxed().await?;
         }
+    }
+
+    /// The chain in a store, and the version it is at.
+    async fn position(self: &Arc<Self>, documents: DocumentStore) -> Result<(Option<Chain>, Option<Held>), ApiError> {
+        let chain = self.chain(documents).boxed().await?;
+        let held = match &chain {
+            Some(chain) => self.held(chain).await?,
+            None => None,
+        };
+        Ok((chain, held))
     }
 
     async fn held(self: &Arc<Self>, chain: &Chain) -> Result<Option<Held>, ApiError> {
@@ -214,6 +223,22 @@ fn statement_of(version: &InventoryVersion) -> Option<Statement> {
         version: reference(version)?,
         previous: version.previous.map(Sha256::from_bytes),
     })
+}
+
+/// Where a version stands among all of its catalogue.
+const fn place(version: &RootRef) -> (u64, u64) {
+    (version.restore_epoch.get(), version.seq.get())
+}
+
+/// Which of the statements, in the order of their places, the next decision looks at: those for the number held and for the two
+/// after it, of which the last one may settle a fork. With nothing held it looks at all.
+fn near(held: Option<&Held>, statements: &[Statement]) -> Range<usize> {
+    let Some(held) = held else {
+        return 0..statements.len();
+    };
+    let (epoch, seq) = place(&held.version);
+    let before = |end: (u64, u64)| statements.partition_point(|statement| place(&statement.version) < end);
+    before((epoch, seq))..before((epoch, seq.saturating_add(3)))
 }
 
 /// A version being verified: what came in its bundle, what was there before, and what will be stored.
@@ -340,4 +365,73 @@ impl Taking<'_> {
 
 fn absent(path: &str) -> Untaken {
     Untaken::Wrong(format!("{path} is neither in its bundle nor here"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sovm_inventory::doc::Epoch;
+
+    use super::*;
+
+    fn version(epoch: u64, seq: u64, name: &str) -> RootRef {
+        RootRef {
+            restore_epoch: Epoch::new(epoch).unwrap(),
+            seq: Seq::new(seq).unwrap(),
+            root_sha256: Sha256::of(format!("{seq} {name}").as_bytes()),
+        }
+    }
+
+    /// The decision from the statements near what is held is the decision from all of them, whatever forks there are, and it looks at
+    /// as many of them in a long chain as in a short one.
+    #[test]
+    fn few_statements_decide() {
+        const VERSIONS: u64 = 40;
+        let authorities = [0xa, 0xb].map(|byte| Authority::from_bytes([byte; 32]));
+        let says = |by, seq, name: &str, on: &str| Statement {
+            by,
+            version: version(0, seq, name),
+            previous: (seq > 1).then(|| version(0, seq - 1, on).root_sha256),
+        };
+        let mut statements = Vec::new();
+        for seq in 1..=VERSIONS {
+            // A fork at every seventh number: settled by the next one, settled for the other side, or by nothing.
+            let on = if seq % 21 == 8 { "other" } else { "main" };
+            statements.push(says(authorities[0], seq, "main", on));
+            if seq % 7 == 0 {
+                statements.push(says(authorities[0], seq, "other", "main"));
+            }
+            if seq % 21 == 15 {
+                statements.push(says(authorities[0], seq, "third", "other"));
+            }
+            if seq % 5 == 0 {
+                statements.push(says(authorities[1], seq, "stranger", "main"));
+            }
+        }
+        let restored = Statement {
+            version: version(1, 3, "restored"),
+            ..statements[0]
+        };
+        statements.push(restored);
+        let mut outcomes = BTreeSet::new();
+        for seq in 1..=VERSIONS {
+            for name in ["main", "other"] {
+                let held = Held {
+                    version: version(0, seq, name),
+                    authority: authorities[0],
+                };
+                let looked_at = near(Some(&held), &statements);
+                assert!(looked_at.len() <= 3 * 4, "{looked_at:?}");
+                let next = authority::next(Some(&held), &statements[looked_at]);
+                assert_eq!(next, authority::next(Some(&held), &statements), "{seq} {name}");
+                outcomes.insert(match next {
+                    Next::Nothing => "nothing",
+                    Next::Follow(_) => "follow",
+                    Next::Switch(_) => "switch",
+                    Next::Halted(_) => "halted",
+                });
+            }
+        }
+        assert_eq!(outcomes.len(), 4, "{outcomes:?}");
+        assert_eq!(near(None, &statements), 0..statements.len());
+    }
 }

@@ -10,9 +10,9 @@ use std::{
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
-use sovm_catalog::{ObjectState, Read as _};
+use sovm_catalog::{DocumentStore, ObjectState, Read as _};
 use sovm_inventory::{
-    doc::{EditionId, ProductId, layout},
+    doc::{CatalogId, Current, Document as _, EditionId, ProductId, RootRef, layout},
     edition::TableList,
     reader::{LiveInventory, find_head},
 };
@@ -50,9 +50,21 @@ pub(in super::super) struct EditionTable {
     objects: Vec<StorageId>,
 }
 
-/// What was live when the catalogue had seen so many commits.
+/// The live tables as they were found last.
 #[derive(Debug, Default)]
-pub(in super::super) struct LiveCache(Mutex<Option<(u64, Arc<EditionTables>)>>);
+pub(in super::super) struct LiveCache(Mutex<Option<Kept>>);
+
+#[derive(Clone, Debug)]
+struct Kept {
+    /// How many commits there were when they were found or last seen to be so.
+    commits: u64,
+    /// What they follow from; none when something newer was on its way.
+    heads: Option<Heads>,
+    tables: Arc<EditionTables>,
+}
+
+/// `CURRENT` of every chain here.
+type Heads = Vec<(DocumentStore, Vec<u8>)>;
 
 impl Core {
     /// The tables of every live edition that is here whole. Where two catalogues have one product, the one written here counts,
@@ -63,20 +75,76 @@ impl Core {
         }
         let kept = self.live.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let commits = self.read()?.commit_counter()?;
-        if let Some((_, tables)) = kept.filter(|(at, _)| *at == commits) {
-            return Ok(tables);
+        if let Some(mut kept) = kept {
+            if kept.commits == commits {
+                return Ok(kept.tables);
+            }
+            // Most commits have nothing to do with editions.
+            if kept.heads.is_some() && kept.heads == self.settled_heads()? {
+                kept.commits = commits;
+                return Ok(self.keep_live(kept));
+            }
         }
         self.follow_all().boxed().await?;
         let commits = self.read()?.commit_counter()?;
+        let heads = self.settled_heads()?;
         let mut chains = self.chains().boxed().await?;
         chains.sort_by_key(|chain| (!chain.is_ours(self), chain.live_only, chain.catalog));
         let mut tables = EditionTables::new();
         for chain in &chains {
             self.add_live(chain, &mut tables).boxed().await?;
         }
-        let tables = Arc::new(tables);
-        *self.live.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((commits, tables.clone()));
-        Ok(tables)
+        Ok(self.keep_live(Kept {
+            commits,
+            heads,
+            tables: Arc::new(tables),
+        }))
+    }
+
+    fn keep_live(&self, kept: Kept) -> Arc<EditionTables> {
+        let tables = kept.tables.clone();
+        *self.live.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        tables
+    }
+
+    /// The newest version of every chain here. None while one of them may have another one than it says: a version is announced
+    /// that is not here yet, or written and not pointed at.
+    fn settled_heads(&self) -> Result<Option<Heads>, ApiError> {
+        let snapshot = self.read()?;
+        let mut heads = Heads::new();
+        let mut held = BTreeMap::new();
+        for documents in snapshot.document_stores()? {
+            let Some(bytes) = snapshot.document(&documents, layout::CURRENT)? else {
+                return Ok(None);
+            };
+            let Ok(current) = Current::decode(&bytes) else {
+                return Ok(None);
+            };
+            let RootRef { restore_epoch, seq, .. } = current.root;
+            if let Some(next) = seq.next()
+                && snapshot.document(&documents, &layout::root(next))?.is_some()
+            {
+                return Ok(None);
+            }
+            // The first store of a catalogue is the one that is followed.
+            held.entry(documents.catalog)
+                .or_insert((restore_epoch.get(), seq.get()));
+            heads.push((documents, bytes));
+        }
+        for (domain, catalog) in snapshot.inventory_catalogs()? {
+            // Ids that no catalogue can have are nobody's, and are not followed.
+            if CatalogId::from_bytes(catalog).is_none() {
+                continue;
+            }
+            let from = held
+                .get(&catalog)
+                .map_or((0, 0), |(restore_epoch, seq)| (*restore_epoch, seq + 1));
+            let newer = snapshot.inventory_versions(&domain, &catalog, from)?;
+            if newer.iter().any(|(_, _, state)| state.is_accepted()) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(heads))
     }
 
     async fn add_live(self: &Arc<Self>, chain: &Chain, tables: &mut EditionTables) -> Result<(), ApiError> {

@@ -23,8 +23,9 @@ use sovm_inventory::{
     writer::{SystemClock, Writer},
 };
 use sovm_object::{
+    entry::EntryKind,
     id::{DomainId, StorageId},
-    record::ObjectKind,
+    record::{ObjectKind, PrefetchList},
 };
 
 use super::super::testing::{World, at};
@@ -328,12 +329,84 @@ async fn sql_reads_what_is_live() {
     assert_eq!(office.sum().await, (0..20).sum::<i64>());
 }
 
+/// A commit that has nothing to do with editions leaves the tables that were found; a release does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn live_tables_are_looked_for_when_a_version_came() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    let first = office.edition(0..20).await;
+    office.release(first.edition_id).await.unwrap();
+    let found = core.edition_tables().await.unwrap();
+    assert_eq!(found.len(), 1);
+    let before = core.read().unwrap().commit_counter().unwrap();
+    office.world.ingest(1..4).await.unwrap();
+    assert!(core.read().unwrap().commit_counter().unwrap() > before);
+    let again = core.edition_tables().await.unwrap();
+    assert!(Arc::ptr_eq(&found, &again), "it was looked for anew");
+
+    let second = office.edition(0..7).await;
+    office.release(second.edition_id).await.unwrap();
+    let newer = core.edition_tables().await.unwrap();
+    assert!(!Arc::ptr_eq(&found, &newer));
+    assert_eq!(office.sum().await, (0..7).sum::<i64>());
+}
+
 impl Office {
     async fn sum(&self) -> i64 {
         self.world
             .number("select sum(value) from population.\"DF_SYNTHETIC\"")
             .await
     }
+}
+
+/// At a fixed time the authority lists what is embargoed, once, and nothing of what is live.
+#[tokio::test(flavor = "multi_thread")]
+async fn embargoed_files_are_listed_on_schedule() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 0);
+    let live = office.edition(0..20).await;
+    office.release(live.edition_id).await.unwrap();
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 0);
+    let embargoed = office.edition(0..7).await;
+    let object = office.objects(&embargoed).await[0];
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 1);
+    assert_eq!(core.prefetch_scheduled().await.unwrap(), 0);
+    let lists: Vec<PrefetchList> = core
+        .read()
+        .unwrap()
+        .accepted_naming(&object, EntryKind::PrefetchList)
+        .unwrap();
+    let [list] = lists.as_slice() else { panic!("{lists:?}") };
+    assert_eq!(
+        (list.domain_id, list.objects.as_slice()),
+        (office.public, &[object][..])
+    );
+}
+
+/// A drill brings the data files of editions back, decodes their rows and compares their bytes with those here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drill_restores_data_files() {
+    let office = Office::new().await;
+    let core = office.world.core();
+    let manifest = office.edition(0..20).await;
+    let size = manifest
+        .files
+        .iter()
+        .find(|file| file.root == FileRoot::Data)
+        .unwrap()
+        .size;
+    let release = core.domain(None).unwrap();
+    let name = core.domain_info(&core.read().unwrap(), &release).unwrap().name;
+    core.make_kit(Some(name.as_str())).await.unwrap();
+    let report = core.drill(Some(name.as_str()), true, &Discard).await.unwrap();
+    let [domain] = report.domains.as_slice() else {
+        panic!("{report:?}")
+    };
+    assert!(domain.proven && domain.missing.is_empty(), "{domain:?}");
+    assert_eq!(domain.edition_files, 1);
+    assert!(domain.sampled_bytes >= size, "{domain:?}");
+    assert_eq!(domain.objects, domain.files + domain.edition_files);
 }
 
 /// A node that is not the authority writes nothing, and a hand-over names the next one in a version that the old one signs.

@@ -18,7 +18,7 @@ use sovm_object::{
     entry::EntryKind,
     id::{DomainId, SiteId, StorageId},
     padme::padme,
-    record::{PrefetchList, Role},
+    record::{PrefetchList, Role, RootAnnouncement},
 };
 use tokio::{sync::mpsc, task::AbortHandle};
 
@@ -314,45 +314,17 @@ impl Core {
             .map(|grant| grant.domain_id)
             .collect();
         let mut domains = granted.clone();
-        for domain in snapshot.domains()? {
-            let domain = domain.genesis.domain_id;
-            let announced = snapshot.root_announcements(&domain)?.iter().any(|root| {
-                let root = root.body();
-                [root.root_id, root.ring_blob, root.checkpoint].contains(id)
-            });
-            if announced || self.is_listed_ahead(snapshot, &domain, id, &granted)? {
-                domains.push(domain);
+        let roots = snapshot.accepted_naming::<RootAnnouncement>(id, EntryKind::RootAnnouncement)?;
+        domains.extend(roots.iter().map(|root| root.domain_id));
+        // Members may fetch an object's bytes before its key, when somebody listed it for them who may read it.
+        for list in snapshot.accepted_naming::<PrefetchList>(id, EntryKind::PrefetchList)? {
+            if reads_in_one_of(snapshot, &list.issuer, &granted)? {
+                domains.push(list.domain_id);
             }
         }
         domains.sort_unstable();
         domains.dedup();
         Ok(domains)
-    }
-
-    /// Whether members of a domain may fetch an object's bytes before its key: somebody listed it for them who may read it.
-    fn is_listed_ahead(
-        &self,
-        snapshot: &Snapshot,
-        domain: &DomainId,
-        id: &StorageId,
-        granted: &[DomainId],
-    ) -> Result<bool, ApiError> {
-        for list in snapshot.accepted::<PrefetchList>(Scope::Domain(*domain), EntryKind::PrefetchList)? {
-            let list = list.body();
-            if !list.objects.contains(id) {
-                continue;
-            }
-            for granted in granted {
-                let roster = snapshot.roster(Scope::Domain(*granted))?;
-                if roster
-                    .and_then(|roster| roster.role(&list.issuer))
-                    .is_some_and(Role::reads)
-                {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 
     /// Blind replicas of the mesh.
@@ -366,4 +338,15 @@ impl Core {
             .map(|(site, ..)| site)
             .collect())
     }
+}
+
+/// Whether a site may read in any of these domains.
+fn reads_in_one_of(snapshot: &Snapshot, site: &SiteId, domains: &[DomainId]) -> Result<bool, ApiError> {
+    for domain in domains {
+        let roster = snapshot.roster(Scope::Domain(*domain))?;
+        if roster.and_then(|roster| roster.role(site)).is_some_and(Role::reads) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

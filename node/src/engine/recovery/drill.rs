@@ -287,6 +287,9 @@ impl Core {
         let files = self
             .drill_files(domain, &restored, (store, places), full, &mut proof)
             .await?;
+        let edition_files = self
+            .drill_edition_files(domain, &restored, (store, places), full, &mut proof)
+            .await?;
         let name = self.domain_info(&self.read()?, domain)?.name;
         for finding in proof.findings() {
             progress.event(Event::Notice {
@@ -304,6 +307,7 @@ impl Core {
             missing: proof.missing.iter().map(ToString::to_string).collect(),
             tables,
             files,
+            edition_files,
             sampled_bytes: proof.sampled_bytes(),
         })
     }
@@ -461,7 +465,7 @@ impl Core {
     }
 
     /// Rows an object holds, counted in its decoded data.
-    async fn count_rows(&self, store: &ObjectStore, id: StorageId) -> Result<u64, ApiError> {
+    pub(super) async fn count_rows(&self, store: &ObjectStore, id: StorageId) -> Result<u64, ApiError> {
         let dek = self.find_dek(&id)?;
         let bad =
             |error: &dyn std::error::Error| ApiError::new(ErrorKind::Integrity, super::super::convert::chain(error));

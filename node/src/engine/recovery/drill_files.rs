@@ -1,4 +1,4 @@
-//! Plain files in a drill, and objects that are too long to be held in memory while they are copied or compared.
+//! Plain files and data files of editions in a drill, and objects that are too long to be held in memory while they are copied or compared.
 
 use std::ops::Range;
 
@@ -64,6 +64,45 @@ impl Core {
                     object: id,
                     reason: chain(&error),
                 },
+            });
+        }
+        Ok(back)
+    }
+
+    /// The same for the data files of editions, whose rows are counted in what they decode to.
+    pub(super) async fn drill_edition_files(
+        &self,
+        domain: &DomainId,
+        restored: &Snapshot,
+        (store, places): (&ObjectStore, &[Place]),
+        full: bool,
+        proof: &mut Proof,
+    ) -> Result<u64, ApiError> {
+        let files = {
+            let keys = self.keys();
+            let none = KekRing::default();
+            restored.edition_files(domain, keys.domain(domain).map_or(&none, |keys| &keys.ring))?
+        };
+        let mut back = 0;
+        for (number, file) in files.iter().enumerate() {
+            let id = file.storage_id;
+            proof.objects += 1;
+            if !self.bring(store, places, id).await? {
+                proof.missing.push(id);
+                continue;
+            }
+            back += 1;
+            if !full && number >= FILES_SAMPLED && proof.samples.len() >= SAMPLED_OBJECTS {
+                continue;
+            }
+            let unreadable = |reason| Sample::Unreadable { object: id, reason };
+            proof.samples.push(match self.count_rows(store, id).await {
+                Ok(rows) if rows == file.row_count => sample(&self.blobs, store, id, full).await,
+                Ok(rows) => unreadable(format!(
+                    "it holds {rows} rows and its manifest states {}",
+                    file.row_count
+                )),
+                Err(error) => unreadable(error.message),
             });
         }
         Ok(back)

@@ -11,9 +11,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::store::{
-    Creation, Found, InventoryStore, LockReach, Replacement, Revision, StoreError, StoreLock, StorePath,
-};
+use crate::store::{Creation, Found, InventoryStore, Layer, Replacement, Revision, StoreError, StoreLock, StorePath};
 
 /// Where a [`FaultStore`] fails. Operations count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +94,11 @@ impl FaultStore {
 }
 
 #[async_trait]
-impl InventoryStore for FaultStore {
+impl Layer for FaultStore {
+    fn under(&self) -> &dyn InventoryStore {
+        &*self.inner
+    }
+
     async fn get(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         self.run("reading", path.as_str(), self.inner.get(path)).await
     }
@@ -122,9 +124,5 @@ impl InventoryStore for FaultStore {
 
     async fn lock(&self) -> Result<StoreLock, StoreError> {
         self.run("locking", "LOCK", self.inner.lock()).await
-    }
-
-    fn lock_reach(&self) -> LockReach {
-        self.inner.lock_reach()
     }
 }
