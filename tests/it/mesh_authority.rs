@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     crash::killed,
     harness::Node,
-    office::{DEADLINE, Site, eventually},
+    office::{DEADLINE, Site, eventually, seal},
 };
 
 const PRODUCT: &str = "weather";
@@ -162,6 +162,17 @@ fn a_catalogue_is_handed_over_and_back() {
 /// of its own, and goes on with the next version of that (DESIGN §10).
 #[test]
 fn an_authority_that_runs_twice_is_an_alarm_until_it_says_which_version_counts() {
+    run_twice(1);
+}
+
+/// INV-409: the same when each copy has sealed and released before anybody noticed: readers go over to two versions at once.
+#[test]
+fn two_copies_that_wrote_several_versions_are_settled_like_those_of_one() {
+    run_twice(2);
+}
+
+/// An authority runs twice, and each copy writes so many versions, one or two, that the other one does not know.
+fn run_twice(versions: u64) {
     let office = Site::founder();
     office.catalogue();
     office.product(PRODUCT);
@@ -169,7 +180,8 @@ fn an_authority_that_runs_twice_is_an_alarm_until_it_says_which_version_counts()
     let public = office.guest_of(&["public"]);
     let first = office.seal(PRODUCT, 1);
     release(&office, &first);
-    let (two, three) = (office.seal(PRODUCT, 2), office.seal(PRODUCT, 3));
+    // Either all copies know both editions, and each releases one; or each seals its own as well.
+    let sealed = (versions == 1).then(|| (office.seal(PRODUCT, 2), office.seal(PRODUCT, 3)));
     for site in [&member, &public] {
         site.reads(PRODUCT, 1);
     }
@@ -180,10 +192,11 @@ fn an_authority_that_runs_twice_is_an_alarm_until_it_says_which_version_counts()
 
     let left = office.stop();
     let right = left.copy();
+    let (two, three) = sealed.unwrap_or_else(|| (seal(&left, PRODUCT, 2), seal(&right, PRODUCT, 3)));
     left.ok(&["inventory", "release", PRODUCT, &two]);
     right.ok(&["inventory", "release", PRODUCT, &three]);
     let ((left_seq, left_root), (right_seq, right_root)) = (newest(&left), newest(&right));
-    assert_eq!((left_seq, right_seq), (base.0 + 1, base.0 + 1));
+    assert_eq!((left_seq, right_seq), (base.0 + versions, base.0 + versions));
     assert_ne!(left_root, right_root);
 
     // The first of them is heard, and goes away; then the other one comes.
@@ -218,7 +231,7 @@ fn an_authority_that_runs_twice_is_an_alarm_until_it_says_which_version_counts()
     let four = right.seal(PRODUCT, 4);
     member.reads(PRODUCT, 3);
     let settled = newest(&right.node);
-    assert_eq!(settled.0, base.0 + 2);
+    assert_eq!(settled.0, base.0 + versions + 1);
     eventually("the member holds the version that names one of the two", || {
         (newest(&member.node) == settled).then_some(())
     });
@@ -230,6 +243,12 @@ fn an_authority_that_runs_twice_is_an_alarm_until_it_says_which_version_counts()
         site.reads(PRODUCT, 4);
         eventually("the forks are settled", || forks(site).is_empty().then_some(()));
     }
+    // Who comes now takes the way that counts.
+    let late = right.guest_of(&["main", "public"]);
+    late.reads(PRODUCT, 4);
+    eventually("no fork is left for who comes later", || {
+        forks(&late).is_empty().then_some(())
+    });
     is_sound(&right.node);
     eventually("the member holds the newest version", || {
         (newest(&member.node) == newest(&right.node)).then_some(())

@@ -1,7 +1,6 @@
 //! Nodes that publish editions and nodes that read them, for tests with real processes.
 
 use std::{
-    path::PathBuf,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -77,12 +76,6 @@ impl Site {
         self.node
     }
 
-    fn rows_file(&self, name: &str, number: u64) -> PathBuf {
-        let rows =
-            format!("station,at,degrees\nJFK,2013-01-01T05:00:00Z,{number}\nLGA,2013-01-01T05:00:00Z,{number}\n");
-        self.node.write(name, rows)
-    }
-
     /// Makes a catalogue under embargo that the domain `public` reads.
     pub(crate) fn catalogue(&self) {
         self.node.ok(&["domain", "create", "public"]);
@@ -112,18 +105,7 @@ impl Site {
 
     /// Builds and seals an edition whose rows all say `number`, and gives its id.
     pub(crate) fn seal(&self, product: &str, number: u64) -> String {
-        let file = self.rows_file(&format!("{product}.csv"), number);
-        let table = format!("{FLOW}={}", file.display());
-        let first = self.node.json(&["edition", "list", product])["editions"] == Value::Array(Vec::new());
-        let mut build = vec!["edition", "build", product, "--table", &table];
-        match first {
-            true => build.extend(["--structures", "structures.json"]),
-            false => build.push("--replace"),
-        }
-        self.node.ok(&build);
-        let sealed = self.node.json(&["edition", "seal", product]);
-        assert_eq!(sealed["state"], "embargoed", "{sealed}");
-        sealed["edition_id"].as_str().unwrap().to_owned()
+        seal(&self.node, product, number)
     }
 
     pub(crate) fn query(product: &str) -> String {
@@ -156,6 +138,23 @@ impl Site {
         let list = self.node.json(&["inventory", "list"]);
         list["catalogues"].as_array().unwrap().clone()
     }
+}
+
+/// As [`Site::seal`], on a node without a daemon.
+pub(crate) fn seal(node: &Node, product: &str, number: u64) -> String {
+    let rows = format!("station,at,degrees\nJFK,2013-01-01T05:00:00Z,{number}\nLGA,2013-01-01T05:00:00Z,{number}\n");
+    let file = node.write(&format!("{product}.csv"), rows);
+    let table = format!("{FLOW}={}", file.display());
+    let first = node.json(&["edition", "list", product])["editions"] == Value::Array(Vec::new());
+    let mut build = vec!["edition", "build", product, "--table", &table];
+    match first {
+        true => build.extend(["--structures", "structures.json"]),
+        false => build.push("--replace"),
+    }
+    node.ok(&build);
+    let sealed = node.json(&["edition", "seal", product]);
+    assert_eq!(sealed["state"], "embargoed", "{sealed}");
+    sealed["edition_id"].as_str().unwrap().to_owned()
 }
 
 /// Waits for something, and says what when it never happens.

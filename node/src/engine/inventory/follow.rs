@@ -93,15 +93,15 @@ impl Core {
                 Some(chain) => self.held(chain).await?,
                 None => None,
             };
-            let (statement, onto) = match authority::next(held.as_ref(), &statements) {
+            let (statement, onto, switches) = match authority::next(held.as_ref(), &statements) {
                 Next::Nothing => return Ok(progress),
                 Next::Halted(fork) => {
                     progress.fork = Some(fork);
                     return Ok(progress);
                 }
-                Next::Follow(statement) => (statement, held.map(|held| held.version)),
-                // The version held is given up; its own base is the other one's, too.
-                Next::Switch(statement) => (statement, None),
+                Next::Follow(statement) => (statement, held.map(|held| held.version), false),
+                // The version held is given up, with all before it back to one that both were built on.
+                Next::Switch(statement) => (statement, None, true),
             };
             if chain.as_ref().is_some_and(|chain| chain.is_ours(self)) {
                 // What this node wrote is here; somebody with its key wrote something else.
@@ -113,7 +113,11 @@ impl Core {
             let Some(version) = version else {
                 return Err(ApiError::bug("a statement without its entry"));
             };
-            match self.take_over(domain, documents, version, onto).boxed().await {
+            let line = match switches {
+                true => line_to(version, &accepted, &self.node_store(documents))?,
+                false => vec![version],
+            };
+            match self.take_over(domain, documents, &line, onto).boxed().await {
                 Ok(()) => progress.taken += 1,
                 Err(Untaken::Waits(why) | Untaken::Wrong(why)) => {
                     progress.releasing = Some((statement.version.seq, why));
@@ -135,15 +139,20 @@ impl Core {
         }))
     }
 
-    /// Verifies a version and makes it the newest here, in one transaction.
+    /// Verifies versions that follow one another and makes the last of them the newest here, in one transaction.
     async fn take_over(
         self: &Arc<Self>,
         domain: &DomainId,
         documents: DocumentStore,
-        version: &InventoryVersion,
+        line: &[&InventoryVersion],
         onto: Option<RootRef>,
     ) -> Result<(), Untaken> {
-        let bundle = self.read_bundle(version.bundle).await?;
+        let mut bundle = Bundle::default();
+        for version in line {
+            for (name, bytes) in self.read_bundle(version.bundle).await?.iter() {
+                bundle.insert(name, bytes.clone());
+            }
+        }
         let store = self.node_store(documents);
         let mut taking = Taking {
             bundle: &bundle,
@@ -151,17 +160,21 @@ impl Core {
             put: Vec::new(),
             data: BTreeSet::new(),
         };
-        let root = taking.root(version)?;
-        match onto {
-            Some(onto) if onto.root_sha256.as_bytes() != &version.previous.unwrap_or_default() => {
-                return Err(Untaken::Wrong(
-                    "its statement names another version before it".to_owned(),
-                ));
+        let mut newest = None;
+        for version in line {
+            let root = taking.root(version)?;
+            match onto {
+                Some(onto) if onto.root_sha256.as_bytes() != &version.previous.unwrap_or_default() => {
+                    return Err(Untaken::Wrong(
+                        "its statement names another version before it".to_owned(),
+                    ));
+                }
+                None if version.previous.is_none() => taking.founding(version)?,
+                _ => {}
             }
-            None if version.previous.is_none() => taking.founding(version)?,
-            _ => {}
+            taking.content(&root)?;
+            newest = reference(version);
         }
-        taking.content(&root)?;
         for object in &taking.data {
             if !self.opens_in(domain, object)? {
                 return Err(Untaken::Waits(format!(
@@ -171,7 +184,7 @@ impl Core {
             }
         }
         let current = Current {
-            root: reference(version).ok_or_else(|| Untaken::Wrong("its number is no version's".to_owned()))?,
+            root: newest.ok_or_else(|| Untaken::Wrong("its number is no version's".to_owned()))?,
         };
         let current = current.encode().map_err(ApiError::bug)?;
         taking.put.push((layout::CURRENT.to_owned(), current.into()));
@@ -202,6 +215,34 @@ impl Core {
             .any(|record| record.domain_id == *domain);
         Ok(granted && self.find_dek(object).is_ok())
     }
+}
+
+/// A version and those before it that are not what is held here under their numbers, oldest first.
+fn line_to<'v>(
+    version: &'v InventoryVersion,
+    accepted: &'v [InventoryVersion],
+    store: &NodeStore,
+) -> Result<Vec<&'v InventoryVersion>, ApiError> {
+    let mut line = vec![version];
+    let mut oldest = version;
+    while let Some((previous, number)) = oldest.previous.zip(oldest.version.checked_sub(1)) {
+        let Some(seq) = Seq::new(number) else { break };
+        let held = store.document(&layout::root(seq))?;
+        if held.is_some_and(|bytes| *Sha256::of(&bytes).as_bytes() == previous) {
+            break;
+        }
+        let before = accepted.iter().find(|other| {
+            (other.version, other.root_sha256) == (number, previous)
+                && other.restore_epoch == oldest.restore_epoch
+                && other.authority == oldest.authority
+        });
+        // Without its statement the documents will be found missing.
+        let Some(before) = before else { break };
+        line.push(before);
+        oldest = before;
+    }
+    line.reverse();
+    Ok(line)
 }
 
 fn by(version: &InventoryVersion) -> Authority {
