@@ -5,11 +5,12 @@
 //!
 //! * [`process`] children that always end, and waits that say what they waited for;
 //! * [`cli`] a node as the command line shows it; [`scan`] words on disks; [`data`] the input; [`checks`] the claims;
-//! * [`founding`], [`trouble`] and [`rescue`] the steps.
+//! * [`founding`], [`trouble`], [`editions`] and [`rescue`] the steps.
 
 mod checks;
 mod cli;
 mod data;
+mod editions;
 mod founding;
 mod process;
 mod rescue;
@@ -45,7 +46,7 @@ const DISK_BYTES: u64 = 1 << 30;
 type Step = (&'static str, fn(&mut Story, &mut Vec<String>) -> Result<(), Failure>);
 
 /// The steps in their order; each builds on those before it.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     (
         "three nodes and a blind replica run as processes of their own",
         founding::start_nodes,
@@ -70,6 +71,10 @@ const STEPS: [Step; 9] = [
     (
         "the blind replica holds everything and knows nothing",
         trouble::look_at_vault,
+    ),
+    (
+        "an edition under embargo is closed by its key, and a release and a rollback appear as one",
+        editions::publish,
     ),
     (
         "a lost domain comes back from the kit and the blind replica alone",

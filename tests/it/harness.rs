@@ -36,6 +36,14 @@ impl Node {
         node
     }
 
+    /// A copy of the home and its key file as they are now, as a backup would hold them. No process may be at work on the home.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self::empty();
+        copy_tree(&self.home(), &copy.home());
+        std::fs::copy(self.key_file(), copy.key_file()).unwrap();
+        copy
+    }
+
     pub(crate) fn home(&self) -> PathBuf {
         self.dir.path().join("home")
     }
@@ -157,6 +165,22 @@ impl Run {
             assert!(stderr.contains(word), "{word:?} is not in: {stderr}");
         }
         assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+/// Directories with their permissions, and files; a socket that a daemon left is none.
+fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    std::fs::set_permissions(to, from.metadata().unwrap().permissions()).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        let to = to.join(entry.file_name());
+        if kind.is_dir() {
+            copy_tree(&path, &to);
+        } else if kind.is_file() {
+            std::fs::copy(&path, &to).unwrap();
+        }
     }
 }
 

@@ -1,110 +1,17 @@
 //! Editions on the mesh: an embargo that keys hold, releases that appear as one, readers that are never torn.
 
 use std::{
-    path::PathBuf,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use serde_json::Value;
 
-use crate::{daemon::Daemon, editions::structures, harness::Node};
-
-const FLOW: &str = "AG:WEATHER(1.0)";
-const DEADLINE: Duration = Duration::from_secs(90);
-
-/// A node with its daemon.
-struct Site {
-    node: Node,
-    daemon: Daemon,
-}
-
-impl Site {
-    fn of(node: Node) -> Self {
-        let daemon = Daemon::of(&node);
-        Self { node, daemon }
-    }
-
-    fn founder() -> Self {
-        Self::of(Node::init())
-    }
-
-    /// A reader of some domains of another site's mesh.
-    fn guest_of(&self, domains: &[&str]) -> Self {
-        let mut invite = vec!["invite", "--role", "reader", "--expires", "10m", "--yes", "--no-wait"];
-        for domain in domains {
-            invite.extend(["--domain", domain]);
-        }
-        let ticket = self.node.ok(&invite);
-        let guest = Node::init();
-        guest.ok(&["join", ticket.trim(), "--yes"]);
-        Self::of(guest)
-    }
-
-    fn rows_file(&self, name: &str, number: u64) -> PathBuf {
-        let rows =
-            format!("station,at,degrees\nJFK,2013-01-01T05:00:00Z,{number}\nLGA,2013-01-01T05:00:00Z,{number}\n");
-        self.node.write(name, rows)
-    }
-
-    /// Makes a catalogue under embargo that the domain `public` reads.
-    fn catalogue(&self) {
-        self.node.ok(&["domain", "create", "public"]);
-        self.node.ok(&[
-            "inventory",
-            "init",
-            "--embargo",
-            "--public-domain",
-            "public",
-            "--reason",
-            "a test",
-        ]);
-        self.node.write("structures.json", structures("Weather"));
-    }
-
-    fn product(&self, product: &str) {
-        self.node.ok(&[
-            "product",
-            "create",
-            product,
-            "--kind",
-            "data",
-            "--lifecycle",
-            "revisable",
-        ]);
-    }
-
-    /// Builds and seals an edition whose rows all say `number`, and gives its id.
-    fn seal(&self, product: &str, number: u64) -> String {
-        let file = self.rows_file(&format!("{product}.csv"), number);
-        let table = format!("{FLOW}={}", file.display());
-        let first = self.node.json(&["edition", "list", product])["editions"] == Value::Array(Vec::new());
-        let mut build = vec!["edition", "build", product, "--table", &table];
-        match first {
-            true => build.extend(["--structures", "structures.json"]),
-            false => build.push("--replace"),
-        }
-        self.node.ok(&build);
-        let sealed = self.node.json(&["edition", "seal", product]);
-        assert_eq!(sealed["state"], "embargoed", "{sealed}");
-        sealed["edition_id"].as_str().unwrap().to_owned()
-    }
-
-    fn query(product: &str) -> String {
-        format!("select distinct degrees from \"{product}\".\"WEATHER\"")
-    }
-}
-
-fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = attempt() {
-            return found;
-        }
-        assert!(begun.elapsed() < DEADLINE, "never happened: {what}");
-        std::thread::sleep(Duration::from_millis(300));
-    }
-}
+use crate::{
+    editions::structures,
+    harness::Node,
+    office::{FLOW, Site, eventually},
+};
 
 /// INV-8, INV-213, INV-407, INV-446: before the release a member of the public domain has every byte of the edition and cannot decrypt one: no key of it,
 /// no name, no date. Seconds after the release it reads the rows. Who could read them before is listed.

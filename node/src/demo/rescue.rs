@@ -1,4 +1,4 @@
-//! Steps 8 and 9: everything is lost but a page of paper and the blind replica; then a drill.
+//! Steps 9 and 10: everything is lost but a page of paper and the blind replica; then a drill.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -37,7 +37,7 @@ pub(super) struct Noted {
     tables: Vec<(String, u64)>,
 }
 
-/// Step 8.
+/// Step 9.
 pub(super) fn recover(story: &mut Story, evidence: &mut Vec<String>) -> Result<(), Failure> {
     let page = story.stage.join("kit-page.txt");
     let kit = ask!(story.alice, RecoveryKit, "recovery", "kit")?;
@@ -211,7 +211,7 @@ fn tables(node: &Node) -> Result<Vec<(String, u64)>, Failure> {
     Ok(counted)
 }
 
-/// Step 9.
+/// Step 10.
 pub(super) fn drill(story: &mut Story, evidence: &mut Vec<String>) -> Result<(), Failure> {
     let again = &story.again;
     let Response::Drill(report) = again.call_with(&["drill".as_ref()], None, RESCUE_LIMIT)? else {

@@ -21,6 +21,9 @@ use crate::{
 /// Objects listed in `status` one by one; the counts cover all.
 const MAX_WAITING_SHOWN: usize = 20;
 
+/// Alarms told by `status` and `doctor`, the newest first.
+const MAX_ALARMS_SHOWN: usize = 5;
+
 impl Core {
     /// This node's role in the mesh. A removed device has none.
     pub(super) fn my_role(&self) -> Result<Option<Role>, ApiError> {
@@ -58,9 +61,7 @@ impl Core {
                 "{own_absent} objects that this device published had lost their bytes when it started: sovm doctor"
             ));
         }
-        for (alarm, _) in snapshot.alarms()?.into_iter().rev().take(5) {
-            warnings.push(alarm_sentence(&alarm));
-        }
+        warnings.extend(newest_alarms(&snapshot)?.into_iter().map(|(_, sentence)| sentence));
         let waiting = objects
             .iter()
             .filter(|object| object.state.blocks_queries())
@@ -316,8 +317,24 @@ impl Core {
     }
 }
 
+/// The newest alarms with their sentences, each sentence once: two copies of a home repeat themselves with every number they use,
+/// and would leave no room for anything else.
+pub(super) fn newest_alarms(rows: &impl Read) -> Result<Vec<(Alarm, String)>, ApiError> {
+    let mut shown: Vec<(Alarm, String)> = Vec::new();
+    for (alarm, _) in rows.alarms()?.into_iter().rev() {
+        let sentence = alarm_sentence(&alarm);
+        if shown.iter().all(|(_, known)| *known != sentence) {
+            shown.push((alarm, sentence));
+        }
+        if shown.len() == MAX_ALARMS_SHOWN {
+            break;
+        }
+    }
+    Ok(shown)
+}
+
 /// An alarm as a sentence.
-pub(super) fn alarm_sentence(alarm: &Alarm) -> String {
+fn alarm_sentence(alarm: &Alarm) -> String {
     match alarm {
         Alarm::SeqReused { site, .. } => format!(
             "device {} used one number for two records: a copy of its home runs, or it was restored from an old copy",

@@ -3,7 +3,7 @@
 use sovm_object::{
     entry::EntryKind,
     id::{RecordId, SiteId, StorageId},
-    record::{InventoryVersion, ObjectManifest},
+    record::{InventoryVersion, ObjectKind, ObjectManifest},
 };
 
 use super::facets::{Facets, version_key};
@@ -142,6 +142,16 @@ impl Alarm {
     }
 }
 
+/// Whether two manifests of an edition's file say the same of it: its authority states it once for each domain that may read it
+/// (DESIGN §10).
+fn stated_again(one: &ObjectManifest, other: &ObjectManifest) -> bool {
+    one.kind == ObjectKind::EditionFile
+        && one.row_count == other.row_count
+        && one.exact_byte_size == other.exact_byte_size
+        && one.key_ref == other.key_ref
+        && one.dek_commitment == other.dek_commitment
+}
+
 /// All alarms kept, oldest first, with when each was noticed.
 pub(crate) fn list(rows: &(impl Rows + ?Sized)) -> Result<Vec<(Alarm, u64)>, StoreError> {
     let stored = rows.rows(&ALARMS, &[])?;
@@ -174,7 +184,9 @@ impl Txn {
                 let first = record_at_end(&BY_OBJECT, &key)?;
                 let other: ObjectManifest = body::of(self, &first)?;
                 let same_claim = (other.producer, other.kind, other.table_id);
-                if same_claim == (manifest.producer, manifest.kind, manifest.table_id) {
+                if same_claim == (manifest.producer, manifest.kind, manifest.table_id)
+                    && !stated_again(&other, &manifest)
+                {
                     alarms.push(Alarm::TwoManifests {
                         object,
                         first,

@@ -2,7 +2,7 @@
 
 use sovm_catalog::{Alarm, BadBytes, ObjectState, Read as _};
 
-use super::{super::reports::alarm_sentence, Core, Finding, Severity};
+use super::{super::reports::newest_alarms, Core, Finding, Severity};
 use crate::{
     config::{format_bytes, format_duration_ms},
     error::ApiError,
@@ -172,15 +172,15 @@ impl Core {
     }
 
     pub(super) fn check_alarms(&self) -> Result<Vec<Finding>, ApiError> {
-        let alarms = self.read()?.alarms()?;
-        let newest = alarms.iter().rev().take(5);
+        let newest = newest_alarms(&self.read()?)?;
         Ok(newest
-            .map(|(alarm, _)| {
+            .into_iter()
+            .map(|(alarm, sentence)| {
                 let section = match alarm {
                     Alarm::TwoRoots { .. } => "A catalogue has two roots for one version",
                     _ => "A home was restored from a backup, or copied",
                 };
-                Finding::new("alarm", Severity::Attention, alarm_sentence(alarm))
+                Finding::new("alarm", Severity::Attention, sentence)
                     .safe("all that was said is kept")
                     .next(format!("docs/operations.md, {section:?}"))
             })

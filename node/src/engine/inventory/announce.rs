@@ -10,6 +10,9 @@
 //! Everything that leads up to the announcement can be repeated, and what was announced is never announced again: a node that died
 //! anywhere in between goes on with the first version its domain has no statement of. Members get these entries in any order;
 //! a reader takes a version over only when all of it is there ([`super::follow`]).
+//!
+//! Each version is told of by the site that signed it, also the last one before a hand-over. Who writes on has taken over all of them as
+//! a reader ([`super::follow`]) and tells of its own only: a second voice about an old version would be a second founder to newcomers.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -44,7 +47,7 @@ use super::{
         core::Core,
         publish::{Publication, Ready},
     },
-    chains::{Chain, Public, new_store},
+    chains::{Chain, Public, before, new_store},
     data::{pointed_at, pointer_path},
     store::NodeStore,
 };
@@ -58,7 +61,7 @@ impl Core {
     /// live-only chain, what the public domain is told.
     pub(super) async fn spread(self: &Arc<Self>, chain: &Chain, identity: Identity) -> Result<(), ApiError> {
         let Some(founding) = &chain.founding else { return Ok(()) };
-        if !chain.is_ours(self) {
+        if !self.wrote_newest(chain).boxed().await? {
             return Ok(());
         }
         reached("inventory.spread");
@@ -77,9 +80,20 @@ impl Core {
         public: &Public,
         identity: Identity,
     ) -> Result<Chain, ApiError> {
-        let documents = match self.documents_of(&public.catalog)? {
-            Some(documents) => documents,
-            None => new_store(sovm_catalog::DocumentRole::Live, &public.catalog),
+        let there = self.live_chain(public).boxed().await?;
+        if let Some(live) = &there
+            && !live.is_ours(self)
+            && self.wrote_newest(live).boxed().await?
+        {
+            // Handed over with the full one already; what is left is to tell of it.
+            return Ok(live.clone());
+        }
+        let documents = match &there {
+            Some(live) if live.is_ours(self) => live.documents,
+            None if chain.founder == Some(self.as_authority()) => {
+                new_store(sovm_catalog::DocumentRole::Live, &public.catalog)
+            }
+            other => return Err(not_handed_over(other.as_ref())),
         };
         let from = self.node_store(chain.documents);
         let to = Arc::new(self.node_store(documents));
@@ -121,17 +135,15 @@ impl Core {
             .filter(|(_, said, state)| state.is_accepted() && said.authority == self.me)
             .map(|(_, said, _)| said.root_sha256)
             .collect();
-        // From the newest back to one that was told: normally one step.
+        // From the newest back to one that was told, or that another site signed: normally one step.
         let mut untold = Vec::new();
         let mut at = Some((head.root().seq, head.root().sha256()));
         while let Some((seq, sha256)) = at.filter(|(_, sha256)| !told.contains(sha256.as_bytes())) {
             let root = store.root(seq, sha256).await?;
-            at = root
-                .history
-                .as_ref()
-                .and_then(|history| history.previous_root_sha256)
-                .zip(seq.previous())
-                .map(|(sha256, seq)| (seq, sha256));
+            if self.signer_of(chain, &root).await? != Some(self.as_authority()) {
+                break;
+            }
+            at = before(&root);
             untold.push(root);
         }
         for root in untold.into_iter().rev() {
@@ -393,6 +405,23 @@ impl NodeTransfer {
             Creation::Exists => Transferred::Present,
         })
     }
+}
+
+/// The chain that the public reads cannot be gone on with here. Another one under its id would be a second beginning, which no reader
+/// could tell from the first.
+pub(super) fn not_handed_over(live: Option<&Chain>) -> ApiError {
+    let why = match live {
+        Some(_) => "was not handed over to this node yet",
+        None => "is not on this node",
+    };
+    ApiError::new(
+        ErrorKind::Refused,
+        format!("the chain of versions that the public of this catalogue reads {why}"),
+    )
+    .safe("the public reads on what it reads now")
+    .next(
+        "sovm sync brings it to a member of the public domain; then the same command again, or sovm inventory announce",
+    )
 }
 
 /// A chain's version, as statements name it.

@@ -12,10 +12,14 @@ use sovm_inventory::{
     transition::Refusal,
     writer::{CommitError, Identity, NewCatalog, Outcome, Planned, SystemClock, Writer},
 };
-use sovm_object::id::{DomainId, SiteId};
+use sovm_object::{
+    id::{DomainId, SiteId},
+    roster::Right,
+};
 
 use super::{
     super::core::Core,
+    announce::not_handed_over,
     chains::{Chain, Founding, Public, new_store},
     data::NodePlace,
     follow::Progress,
@@ -133,7 +137,13 @@ impl Core {
             return Ok(());
         }
         let writer = match &chain.authority {
-            Some(authority) => format!("site {authority} writes it"),
+            Some(authority) => {
+                let bindings = self.read()?.bindings()?;
+                let name = bindings
+                    .get(&SiteId::from_bytes(*authority.as_bytes()))
+                    .map_or("site", |binding| binding.body().display_name.as_str());
+                format!("{name} {authority} writes it")
+            }
             None => "it was made outside a node".to_owned(),
         };
         Err(ApiError::new(
@@ -142,6 +152,21 @@ impl Core {
         )
         .safe("no version was written; the catalogue is as it was")
         .next("run the command there, or hand the catalogue over there: sovm inventory hand-over SITE"))
+    }
+
+    /// Refuses a change also while the chain that the public reads is not here to go on with: the new authority of a catalogue
+    /// takes both chains over as a reader before it writes.
+    async fn check_can_go_on(self: &Arc<Self>, chain: &Chain) -> Result<(), ApiError> {
+        self.check_ours(chain)?;
+        let Some(public) = chain.founding.as_ref().and_then(|founding| founding.public) else {
+            return Ok(());
+        };
+        match self.live_chain(&public).boxed().await? {
+            Some(live) if live.is_ours(self) => Ok(()),
+            // It begins with the first version that is told of.
+            None if chain.founder == Some(self.as_authority()) => Ok(()),
+            other => Err(not_handed_over(other.as_ref())),
+        }
     }
 
     /// `inventory list`.
@@ -247,23 +272,16 @@ impl Core {
     ) -> Result<InventoryChangeReport, ApiError> {
         self.follow_all().boxed().await?;
         let chain = self.chosen_chain(named).boxed().await?;
-        self.check_ours(&chain)?;
+        self.check_can_go_on(&chain).boxed().await?;
         let (site, name) = self.find_member(site)?;
-        let reads = match &chain.founding {
-            Some(founding) => self
-                .readers_of(&founding.release_domain)?
-                .iter()
-                .any(|reader| reader.site == site.to_string()),
-            None => false,
-        };
-        if !reads {
+        if let Some(domain) = self.closed_to(&chain, &site)? {
             let name = name.unwrap_or_else(|| site.to_string());
             return Err(ApiError::new(
                 ErrorKind::Refused,
-                format!("{name} is no member of the release domain, so it could not go on with the catalogue"),
+                format!("{name} may not publish in domain {domain}, so it could not go on with the catalogue"),
             )
             .safe("no version was written; the catalogue is as it was")
-            .next("invite it into the release domain first: sovm invite --domain NAME"));
+            .next("hand it over to a writer of the release domain and of the public domain: sovm invite --role writer --domain NAME"));
         }
         let to = Authority::from_bytes(*site.as_bytes());
         let author = self.as_author(author)?;
@@ -290,6 +308,31 @@ impl Core {
         // The chain as it was: this is the last version that this node tells of.
         self.spread(&chain, identity).boxed().await?;
         Ok(reported("hand-over", &Address::Own, &committed))
+    }
+
+    /// The first domain of a catalogue that a site could not publish in, by name.
+    fn closed_to(&self, chain: &Chain, site: &SiteId) -> Result<Option<String>, ApiError> {
+        let Some(founding) = &chain.founding else {
+            return Err(ApiError::bug("a catalogue of this node that names no domains"));
+        };
+        let snapshot = self.read()?;
+        let domains = [
+            Some(founding.release_domain),
+            founding.public.map(|public| public.domain),
+        ];
+        for domain in domains.into_iter().flatten() {
+            let role = snapshot
+                .roster(Scope::Domain(domain))?
+                .and_then(|roster| roster.role(site));
+            if !role.is_some_and(|role| role.has(Right::Append)) {
+                let known = snapshot.domains()?;
+                let known = known.iter().find(|known| known.genesis.domain_id == domain);
+                return Ok(Some(
+                    known.map_or_else(|| domain.to_string(), |known| known.genesis.name.clone()),
+                ));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -356,8 +399,10 @@ impl Core {
         };
         let (catalogue, chain) = self.open_catalogue(named, progress).boxed().await?;
         let writes = command.writes();
-        if writes {
-            self.check_ours(&chain)?;
+        // A site that handed the catalogue over may still have to tell of the version in which it did.
+        let tells = matches!(command, OnCatalogue::Inventory(InventoryCommand::Announce { .. }));
+        if writes && !(tells && self.wrote_newest(&chain).boxed().await?) {
+            self.check_can_go_on(&chain).boxed().await?;
         }
         let identity = identity(author.clone())?;
         let answer = match command {

@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use sovm_catalog::{DocumentRole, DocumentStore, Read as _};
 use sovm_inventory::{
     authority::Authority,
-    doc::{Catalog, CatalogId, Document as _, Json, JsonObject, layout},
+    doc::{Catalog, CatalogId, Document as _, Json, JsonObject, Root, Seq, Sha256, Stored, layout},
     reader::{ReadError, find_head},
     section,
     verify::is_live_only,
@@ -87,6 +87,8 @@ pub(in super::super) struct Chain {
     pub(super) documents: DocumentStore,
     pub(super) catalog: CatalogId,
     pub(super) live_only: bool,
+    /// Who signed the first version; none for a catalogue that was copied in from outside.
+    pub(super) founder: Option<Authority>,
     /// Who writes the next version; none for a catalogue that was copied in from outside.
     pub(super) authority: Option<Authority>,
     /// In a full chain made by a node.
@@ -125,22 +127,54 @@ impl Core {
             return Ok(None);
         };
         let catalog = Catalog::decode(&bytes).map_err(|error| errors::undecoded(&error))?;
-        let founding = Authority::founding(&catalog).map_err(ApiError::bug)?;
+        let founder = Authority::founding(&catalog).map_err(ApiError::bug)?;
         let authority = match find_head(&self.node_store(documents), None).await {
             // Every root keeps the sections of the one before, so the newest says who it was handed over to last.
             Ok(refresh) => Authority::handed_to(&refresh.head.root().extensions)
                 .map_err(ApiError::bug)?
-                .or(founding),
-            Err(ReadError::NoVersion { .. }) => founding,
+                .or(founder),
+            Err(ReadError::NoVersion { .. }) => founder,
             Err(error) => return Err(errors::unread(&error, &NodeStore::SHOWN)),
         };
         Ok(Some(Chain {
             documents,
             catalog: catalog.catalog_id,
             live_only: is_live_only(&catalog),
+            founder,
             authority,
             founding: Founding::of(&catalog),
         }))
+    }
+
+    /// Who signed a version: the one that the version before it names, which is the founder until somebody was handed the catalogue.
+    pub(super) async fn signer_of(
+        self: &Arc<Self>,
+        chain: &Chain,
+        root: &Stored<Root>,
+    ) -> Result<Option<Authority>, ApiError> {
+        let named = match before(root) {
+            Some((seq, sha256)) => {
+                let root = self.node_store(chain.documents).root(seq, sha256).await?;
+                Authority::handed_to(&root.extensions).map_err(ApiError::bug)?
+            }
+            None => None,
+        };
+        Ok(named.or(chain.founder))
+    }
+
+    /// Whether this node signed the newest version here. It may have handed the catalogue over in it.
+    pub(super) async fn wrote_newest(self: &Arc<Self>, chain: &Chain) -> Result<bool, ApiError> {
+        let found = find_head(&self.node_store(chain.documents), None).await;
+        let head = found.map_err(|error| errors::unread(&error, &NodeStore::SHOWN))?.head;
+        Ok(self.signer_of(chain, head.root()).await? == Some(self.as_authority()))
+    }
+
+    /// The chain that the public of a catalogue reads, as far as it is here.
+    pub(super) async fn live_chain(self: &Arc<Self>, public: &Public) -> Result<Option<Chain>, ApiError> {
+        match self.documents_of(&public.catalog)? {
+            Some(documents) => self.chain(documents).boxed().await,
+            None => Ok(None),
+        }
     }
 
     /// The chain a command means: the catalogue named, or the only one; what this node writes before what it follows, and
@@ -177,6 +211,12 @@ impl Core {
         let stores = self.read()?.document_stores()?;
         Ok(stores.into_iter().find(|store| store.catalog == *catalog.as_bytes()))
     }
+}
+
+/// The version that one was built on.
+pub(super) fn before(root: &Root) -> Option<(Seq, Sha256)> {
+    let previous = root.history.as_ref()?.previous_root_sha256?;
+    Some((root.seq.previous()?, previous))
 }
 
 /// The store of a chain that begins here.

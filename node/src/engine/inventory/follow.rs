@@ -5,7 +5,7 @@
 //! of an edition that it brings. Then one transaction makes it the newest. Before that it is *releasing*: readers see the version
 //! before it, whole, and are told that another is on its way.
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -82,36 +82,36 @@ impl Core {
         let (mut chain, mut held) = self.position(documents).boxed().await?;
         // What was said of versions before the one held decides nothing any more.
         let from = held.as_ref().map_or((0, 0), |held| place(&held.version));
-        let versions = self.read()?.inventory_versions(domain, catalog.as_bytes(), from)?;
-        let (accepted, statements): (Vec<InventoryVersion>, Vec<Statement>) = versions
-            .into_iter()
-            .filter(|(_, _, state)| state.is_accepted())
-            .filter_map(|(_, version, _)| statement_of(&version).map(|statement| (version, statement)))
-            .unzip();
+        let accepted = self.accepted_versions(domain, &catalog, from)?;
+        let statements: Vec<Statement> = accepted.iter().filter_map(statement_of).collect();
         let mut progress = Progress::default();
         loop {
-            let looked_at = near(held.as_ref(), &statements);
-            let (statement, onto) = match authority::next(held.as_ref(), &statements[looked_at.clone()]) {
+            let (statement, onto, switches) = match authority::next(held.as_ref(), &statements) {
                 Next::Nothing => return Ok(progress),
                 Next::Halted(fork) => {
                     progress.fork = Some(fork);
                     return Ok(progress);
                 }
-                Next::Follow(statement) => (statement, held.map(|held| held.version)),
-                // The version held is given up; its own base is the other one's, too.
-                Next::Switch(statement) => (statement, None),
+                Next::Follow(statement) => (statement, held.map(|held| held.version), false),
+                // The version held is given up, with all before it back to one that both were built on.
+                Next::Switch(statement) => (statement, None, true),
             };
             if chain.as_ref().is_some_and(|chain| chain.is_ours(self)) {
                 // What this node wrote is here; somebody with its key wrote something else.
                 return Ok(progress);
             }
-            let version = accepted[looked_at]
+            let version = accepted
                 .iter()
                 .find(|version| reference(version) == Some(statement.version) && by(version) == statement.by);
             let Some(version) = version else {
                 return Err(ApiError::bug("a statement without its entry"));
             };
-            match self.take_over(domain, documents, version, onto).boxed().await {
+            let all = match switches {
+                true => self.accepted_versions(domain, &catalog, (0, 0))?,
+                false => Vec::new(),
+            };
+            let line = line_to(version, &all, &self.node_store(documents))?;
+            match self.take_over(domain, documents, &line, onto).boxed().await {
                 Ok(()) => progress.taken += 1,
                 Err(Untaken::Waits(why) | Untaken::Wrong(why)) => {
                     progress.releasing = Some((statement.version.seq, why));
@@ -121,6 +121,18 @@ impl Core {
             }
             (chain, held) = self.position(documents).boxed().await?;
         }
+    }
+
+    /// Accepted statements about a catalogue's versions, from a place on.
+    fn accepted_versions(
+        &self,
+        domain: &DomainId,
+        catalog: &CatalogId,
+        from: (u64, u64),
+    ) -> Result<Vec<InventoryVersion>, ApiError> {
+        let versions = self.read()?.inventory_versions(domain, catalog.as_bytes(), from)?;
+        let accepted = versions.into_iter().filter(|(_, _, state)| state.is_accepted());
+        Ok(accepted.map(|(_, version, _)| version).collect())
     }
 
     /// The chain in a store, and the version it is at.
@@ -144,15 +156,20 @@ impl Core {
         }))
     }
 
-    /// Verifies a version and makes it the newest here, in one transaction.
+    /// Verifies versions that follow one another and makes the last of them the newest here, in one transaction.
     async fn take_over(
         self: &Arc<Self>,
         domain: &DomainId,
         documents: DocumentStore,
-        version: &InventoryVersion,
+        line: &[&InventoryVersion],
         onto: Option<RootRef>,
     ) -> Result<(), Untaken> {
-        let bundle = self.read_bundle(version.bundle).await?;
+        let mut bundle = Bundle::default();
+        for version in line {
+            for (name, bytes) in self.read_bundle(version.bundle).await?.iter() {
+                bundle.insert(name, bytes.clone());
+            }
+        }
         let store = self.node_store(documents);
         let mut taking = Taking {
             bundle: &bundle,
@@ -160,17 +177,21 @@ impl Core {
             put: Vec::new(),
             data: BTreeSet::new(),
         };
-        let root = taking.root(version)?;
-        match onto {
-            Some(onto) if onto.root_sha256.as_bytes() != &version.previous.unwrap_or_default() => {
-                return Err(Untaken::Wrong(
-                    "its statement names another version before it".to_owned(),
-                ));
+        let mut newest = None;
+        for version in line {
+            let root = taking.root(version)?;
+            match onto {
+                Some(onto) if onto.root_sha256.as_bytes() != &version.previous.unwrap_or_default() => {
+                    return Err(Untaken::Wrong(
+                        "its statement names another version before it".to_owned(),
+                    ));
+                }
+                None if version.previous.is_none() => taking.founding(version)?,
+                _ => {}
             }
-            None if version.previous.is_none() => taking.founding(version)?,
-            _ => {}
+            taking.content(&root)?;
+            newest = reference(version);
         }
-        taking.content(&root)?;
         for object in &taking.data {
             if !self.opens_in(domain, object)? {
                 return Err(Untaken::Waits(format!(
@@ -180,7 +201,7 @@ impl Core {
             }
         }
         let current = Current {
-            root: reference(version).ok_or_else(|| Untaken::Wrong("its number is no version's".to_owned()))?,
+            root: newest.ok_or_else(|| Untaken::Wrong("its number is no version's".to_owned()))?,
         };
         let current = current.encode().map_err(ApiError::bug)?;
         taking.put.push((layout::CURRENT.to_owned(), current.into()));
@@ -213,6 +234,34 @@ impl Core {
     }
 }
 
+/// A version and those of `accepted` before it that are not what is held here under their numbers, oldest first.
+fn line_to<'v>(
+    version: &'v InventoryVersion,
+    accepted: &'v [InventoryVersion],
+    store: &NodeStore,
+) -> Result<Vec<&'v InventoryVersion>, ApiError> {
+    let mut line = vec![version];
+    let mut oldest = version;
+    while let Some((previous, number)) = oldest.previous.zip(oldest.version.checked_sub(1)) {
+        let Some(seq) = Seq::new(number) else { break };
+        let held = store.document(&layout::root(seq))?;
+        if held.is_some_and(|bytes| *Sha256::of(&bytes).as_bytes() == previous) {
+            break;
+        }
+        let before = accepted.iter().find(|other| {
+            (other.version, other.root_sha256) == (number, previous)
+                && other.restore_epoch == oldest.restore_epoch
+                && other.authority == oldest.authority
+        });
+        // Without its statement the documents will be found missing.
+        let Some(before) = before else { break };
+        line.push(before);
+        oldest = before;
+    }
+    line.reverse();
+    Ok(line)
+}
+
 fn by(version: &InventoryVersion) -> Authority {
     Authority::from_bytes(*version.authority.as_bytes())
 }
@@ -228,17 +277,6 @@ fn statement_of(version: &InventoryVersion) -> Option<Statement> {
 /// Where a version stands among all of its catalogue.
 const fn place(version: &RootRef) -> (u64, u64) {
     (version.restore_epoch.get(), version.seq.get())
-}
-
-/// Which of the statements, in the order of their places, the next decision looks at: those for the number held and for the two
-/// after it, of which the last one may settle a fork. With nothing held it looks at all.
-fn near(held: Option<&Held>, statements: &[Statement]) -> Range<usize> {
-    let Some(held) = held else {
-        return 0..statements.len();
-    };
-    let (epoch, seq) = place(&held.version);
-    let before = |end: (u64, u64)| statements.partition_point(|statement| place(&statement.version) < end);
-    before((epoch, seq))..before((epoch, seq.saturating_add(3)))
 }
 
 /// A version being verified: what came in its bundle, what was there before, and what will be stored.
@@ -365,73 +403,4 @@ impl Taking<'_> {
 
 fn absent(path: &str) -> Untaken {
     Untaken::Wrong(format!("{path} is neither in its bundle nor here"))
-}
-
-#[cfg(test)]
-mod tests {
-    use sovm_inventory::doc::Epoch;
-
-    use super::*;
-
-    fn version(epoch: u64, seq: u64, name: &str) -> RootRef {
-        RootRef {
-            restore_epoch: Epoch::new(epoch).unwrap(),
-            seq: Seq::new(seq).unwrap(),
-            root_sha256: Sha256::of(format!("{seq} {name}").as_bytes()),
-        }
-    }
-
-    /// The decision from the statements near what is held is the decision from all of them, whatever forks there are, and it looks at
-    /// as many of them in a long chain as in a short one.
-    #[test]
-    fn few_statements_decide() {
-        const VERSIONS: u64 = 40;
-        let authorities = [0xa, 0xb].map(|byte| Authority::from_bytes([byte; 32]));
-        let says = |by, seq, name: &str, on: &str| Statement {
-            by,
-            version: version(0, seq, name),
-            previous: (seq > 1).then(|| version(0, seq - 1, on).root_sha256),
-        };
-        let mut statements = Vec::new();
-        for seq in 1..=VERSIONS {
-            // A fork at every seventh number: settled by the next one, settled for the other side, or by nothing.
-            let on = if seq % 21 == 8 { "other" } else { "main" };
-            statements.push(says(authorities[0], seq, "main", on));
-            if seq % 7 == 0 {
-                statements.push(says(authorities[0], seq, "other", "main"));
-            }
-            if seq % 21 == 15 {
-                statements.push(says(authorities[0], seq, "third", "other"));
-            }
-            if seq % 5 == 0 {
-                statements.push(says(authorities[1], seq, "stranger", "main"));
-            }
-        }
-        let restored = Statement {
-            version: version(1, 3, "restored"),
-            ..statements[0]
-        };
-        statements.push(restored);
-        let mut outcomes = BTreeSet::new();
-        for seq in 1..=VERSIONS {
-            for name in ["main", "other"] {
-                let held = Held {
-                    version: version(0, seq, name),
-                    authority: authorities[0],
-                };
-                let looked_at = near(Some(&held), &statements);
-                assert!(looked_at.len() <= 3 * 4, "{looked_at:?}");
-                let next = authority::next(Some(&held), &statements[looked_at]);
-                assert_eq!(next, authority::next(Some(&held), &statements), "{seq} {name}");
-                outcomes.insert(match next {
-                    Next::Nothing => "nothing",
-                    Next::Follow(_) => "follow",
-                    Next::Switch(_) => "switch",
-                    Next::Halted(_) => "halted",
-                });
-            }
-        }
-        assert_eq!(outcomes.len(), 4, "{outcomes:?}");
-        assert_eq!(near(None, &statements), 0..statements.len());
-    }
 }

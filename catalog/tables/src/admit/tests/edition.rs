@@ -371,3 +371,31 @@ fn a_reader_publishes_no_edition_file() {
     commit(&catalog, |txn| drop(world.admit(txn, editions.grant(&manifest, false))));
     assert_eq!(state(&catalog, manifest.id()), Some(refused(RefusalReason::Authority)));
 }
+
+/// SOP-161: an edition's file is stated once for each domain that may read it. Statements that agree are no alarm, one that disagrees is.
+#[test]
+fn a_file_is_stated_for_each_domain() {
+    let editions = Editions::new();
+    let (world, catalog) = (&editions.world, catalog());
+    let manifest = editions.manifest();
+    let again = |seq, row_count| {
+        let body = ObjectManifest {
+            seq,
+            row_count,
+            ..manifest.body().clone()
+        };
+        world.sign(body, &world.member)
+    };
+    commit(&catalog, |txn| {
+        editions.found_release(txn);
+        world.admit(txn, manifest.clone());
+        let same = world.admit(txn, again(50, manifest.body().row_count));
+        assert!(same.is_new && same.alarms.is_empty(), "{:?}", same.alarms);
+        let other = world.admit(txn, again(51, 1));
+        assert!(
+            matches!(other.alarms.as_slice(), [Alarm::TwoManifests { .. }]),
+            "{:?}",
+            other.alarms
+        );
+    });
+}
