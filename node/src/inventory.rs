@@ -13,6 +13,7 @@ mod data;
 mod editions;
 pub(crate) mod errors;
 mod export;
+mod expunge;
 mod files;
 mod fingerprint;
 mod look;
@@ -20,6 +21,7 @@ mod manifests;
 mod product;
 mod publish;
 mod reinstate;
+mod retention;
 mod tables;
 mod verify;
 
@@ -33,4 +35,5 @@ pub(crate) use self::{
     look::Look,
     product::NewProduct,
     publish::{Build, Rows},
+    retention::WindowsChange,
 };

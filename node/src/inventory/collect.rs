@@ -8,7 +8,7 @@ use sovm_inventory::{
     writer::{Clock as _, SystemClock},
 };
 
-use super::{Catalogue, change::retention, errors};
+use super::{Catalogue, errors, retention::retention};
 use crate::{
     api::{DeletedFile, InventoryGcReport},
     error::{ApiError, ErrorKind},
@@ -29,7 +29,10 @@ impl Catalogue {
             outside(log, root)?;
         }
         let files = DirectoryFiles::new(root);
-        let (retention, now) = (retention(None)?, SystemClock.now());
+        let head = self.head().await?.head;
+        let retention = retention(&head.root().extensions, None)
+            .map_err(|error| errors::windows(&error, &self.shown).safe("nothing was deleted"))?;
+        let now = SystemClock.now();
         let failed = |error| errors::uncollected(&error, &self.shown);
         let forecast = plan(&*self.store, &files, &retention, now).await.map_err(failed)?;
         let mut report = InventoryGcReport {

@@ -9,6 +9,8 @@ use std::{
 use sovm_inventory::{
     doc::ProductId,
     edition::{DataFiles, DirectoryData},
+    expunge::EditionBytes,
+    verify::DirectoryFiles,
 };
 
 use crate::error::ApiError;
@@ -18,6 +20,9 @@ use crate::error::ApiError;
 pub(crate) trait DataPlace: fmt::Debug + Send + Sync {
     /// The data files of a product, whether there are any or not.
     fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError>;
+
+    /// The bytes of editions, as an expunge deletes them.
+    fn bytes(&self) -> Arc<dyn EditionBytes>;
 
     /// The catalogue's directory where that holds the files under their own names; there garbage is collected file by
     /// file.
@@ -42,6 +47,10 @@ impl DirectoryPlace {
 impl DataPlace for DirectoryPlace {
     fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError> {
         Ok(Arc::new(DirectoryData::new(&self.root, product)))
+    }
+
+    fn bytes(&self) -> Arc<dyn EditionBytes> {
+        Arc::new(DirectoryFiles::new(&self.root))
     }
 
     fn directory(&self) -> Option<&Path> {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The extension section of this program, shared with whatever else it keeps there.
-const SECTION: &str = "sovm";
+pub(super) const SECTION: &str = "sovm";
 const SECTION_FORMAT: &str = "1.0";
 const PRODUCTS: &str = "products";
 
@@ -88,7 +88,8 @@ pub(super) fn with_product(mut extensions: JsonObject, product: &NewProduct) -> 
     extensions
 }
 
-fn section(extensions: &JsonObject) -> JsonObject {
+/// That section, or an empty one.
+pub(super) fn section(extensions: &JsonObject) -> JsonObject {
     match extensions.get(SECTION) {
         Some(Json::Object(section)) => section.clone(),
         _ => JsonObject::new(),
