@@ -14,6 +14,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
+    path::Path,
 };
 
 use async_trait::async_trait;
@@ -70,20 +71,38 @@ impl EditionBytes for DirectoryFiles {
     }
 
     async fn settle(&self, product_id: &ProductId) -> Result<(), StoreError> {
-        let folders = [layout::product(product_id), layout::data(product_id)].map(|folder| self.root().join(folder));
+        let product = self.root().join(layout::product(product_id));
+        let data = self.root().join(layout::data(product_id));
         blocking(move || {
-            for folder in &folders {
-                match fs::File::open(folder).and_then(|folder| folder.sync_all()) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(io_error("syncing", folder, error));
-                    }
-                    _ => {}
-                }
-            }
-            Ok(())
+            sync_folder(&product)?;
+            sync_below(&data)
         })
         .await
     }
+}
+
+/// Makes a folder's names durable; one that is not there any more went with its last file.
+fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    match fs::File::open(folder).and_then(|open| open.sync_all()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("syncing", folder, error)),
+        _ => Ok(()),
+    }
+}
+
+/// The same for a folder and those in it, at any depth.
+fn sync_below(folder: &Path) -> Result<(), StoreError> {
+    sync_folder(folder)?;
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| io_error("listing", folder, error))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| io_error("listing", folder, error))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            sync_below(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// What is decided, by whom, and why.
