@@ -28,6 +28,9 @@ use crate::{
     error::ApiError,
 };
 
+/// A document by its chain and path.
+type Named = (DocumentStore, String);
+
 fn failed(action: &'static str, path: &str, error: ApiError) -> StoreError {
     StoreError::Other {
         action,
@@ -51,7 +54,7 @@ impl NodePlace {
         Ok(found)
     }
 
-    fn remove_documents(&self, documents: &[(DocumentStore, String)]) -> Result<(), ApiError> {
+    fn remove_documents(&self, documents: &[Named]) -> Result<(), ApiError> {
         let core = self.store.core();
         let mut txn = core.catalog.begin()?;
         for (store, path) in documents {
@@ -65,7 +68,7 @@ impl NodePlace {
         &self,
         product_id: &ProductId,
         files: &[FilePath],
-    ) -> Result<(Vec<(DocumentStore, String)>, BTreeSet<StorageId>), ApiError> {
+    ) -> Result<(Vec<Named>, BTreeSet<StorageId>), ApiError> {
         let snapshot = self.store.core().read()?;
         let (mut documents, mut objects) = (Vec::new(), BTreeSet::new());
         for store in snapshot.document_stores()? {
