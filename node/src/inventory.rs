@@ -14,6 +14,7 @@ mod data;
 mod editions;
 pub(crate) mod errors;
 mod export;
+mod expunge;
 mod files;
 mod fingerprint;
 mod look;
@@ -21,6 +22,7 @@ mod manifests;
 mod product;
 mod publish;
 mod reinstate;
+mod retention;
 mod s3;
 mod tables;
 mod verify;
@@ -35,4 +37,5 @@ pub(crate) use self::{
     look::Look,
     product::NewProduct,
     publish::{Build, Rows},
+    retention::WindowsChange,
 };

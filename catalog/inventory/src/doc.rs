@@ -10,6 +10,7 @@
 //! | history segment | `history/<epoch>/<first>-<last>-<uuid7>.jsonl` | [`Segment`] |
 //! | upload registration | `pending/<product_id>/<edition_id>.json` | [`Pending`] |
 //! | seal journal | `products/<product_id>/journal/<edition_id>.json` | [`Journal`] |
+//! | expunge record | `products/<product_id>/expunged/<edition_id>.json` | [`Expunged`] |
 //! | edition manifest | `products/<product_id>/<edition_id>/manifest.json` | [`Manifest`] |
 //!
 //! [`layout`] has the names. Every document implements [`Document`]: `decode` reads bytes and checks everything one document
@@ -31,6 +32,7 @@ mod catalog;
 mod change;
 mod current;
 mod error;
+mod expunged;
 mod fields;
 mod file;
 mod history;
@@ -55,6 +57,7 @@ pub use self::{
     change::{ChangeItem, EntryChange, EntryStatus, LeafChange, ListedEntry},
     current::{Current, RootRef},
     error::{DocError, DocKind, Problem},
+    expunged::{Expunged, ExpungedFile, SharedFile},
     file::{DigestAlgorithm, Digests, FileEntry, FilePath, FileRoot, Tier},
     history::History,
     id::{CatalogId, CleanText, EditionId, Epoch, IdError, ProductId, Seq, Sha256},

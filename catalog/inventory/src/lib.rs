@@ -5,8 +5,9 @@
 //! - [`store`]: where documents lie: exclusive creation, conditional update, durability.
 //! - [`writer`] and [`reader`]: the protocol over a store; [`authority`]: whose versions a reader follows.
 //! - [`edition`]: the life of one edition on a store: built, sealed, checked, copied, recorded.
-//! - [`verify`]: everything a stored catalogue can be checked for; [`export`] copies one, [`gc`] says what may be deleted.
 //! - [`section`]: where this project keeps its own in a catalogue's documents.
+//! - [`verify`]: everything a stored catalogue can be checked for; [`export`] copies one, [`gc`] says what may be deleted;
+//!   [`expunge`] deletes one edition at once.
 //! - [`fingerprint`]: fingerprints of tables, artefacts, structures and products.
 //! - [`structure`]: the SDMX structures an edition carries.
 
@@ -14,6 +15,7 @@ pub mod authority;
 pub mod doc;
 pub mod edition;
 pub mod export;
+pub mod expunge;
 pub mod fingerprint;
 pub mod gc;
 pub mod reader;

@@ -533,8 +533,13 @@ pub trait Read: Rows {
         wanted_in(self, ByteState::Quarantined(BadBytes::HashMismatch))
     }
 
+    /// Objects whose bytes were deleted for good.
+    fn expunged_bytes(&self) -> Result<Vec<StorageId>, StoreError> {
+        objects_in(self, ByteState::Expunged)
+    }
+
     /// Objects that something names: an entry, whatever it counts for, or a byte state, which is all that a blind replica
-    /// keeps of what was placed with it. Bytes of any other object are nobody's (SOP-270).
+    /// keeps of what was placed with it. Bytes of any other object are nobody's (SOP-270), and so are those of one that was expunged.
     fn objects_in_use(&self) -> Result<BTreeSet<StorageId>, StoreError> {
         let mut ids = BTreeSet::new();
         for table in [&BY_OBJECT, &BYTES] {
@@ -557,6 +562,9 @@ pub trait Read: Rows {
             if wrong {
                 return Err(form(table));
             }
+        }
+        for id in self.expunged_bytes()? {
+            ids.remove(&id);
         }
         Ok(ids)
     }

@@ -161,6 +161,8 @@ pub enum ByteState {
     Available,
     /// Here, but wrong.
     Quarantined(BadBytes),
+    /// Deleted for good: they are not asked for again, and what arrives all the same is nobody's.
+    Expunged,
 }
 
 /// What happened to an object's bytes.
@@ -179,6 +181,8 @@ pub enum ByteEvent {
     Bad(BadBytes),
     /// A repair found no holder with good bytes (SOP-262).
     NoHolder,
+    /// Somebody decided that they go, last copy or not (INV-412).
+    Expunged,
 }
 
 /// A move that must not happen.
@@ -197,6 +201,7 @@ impl ByteState {
     /// The state after `event`. Repeating an event changes nothing.
     pub const fn after(self, event: ByteEvent) -> Result<Self, ByteMoveError> {
         match (self, event) {
+            (Self::Expunged, _) | (_, ByteEvent::Expunged) => Ok(Self::Expunged),
             (_, ByteEvent::Arrived) => Ok(Self::Available),
             (Self::Available, ByteEvent::Evicted { other_holders: 0 }) => Err(ByteMoveError::LastCopy),
             (Self::Available, ByteEvent::Evicted { .. } | ByteEvent::Missing) => Ok(Self::PendingBytes),
@@ -216,6 +221,7 @@ impl ByteState {
             Self::Available => 2,
             Self::Quarantined(BadBytes::HashMismatch) => 3,
             Self::Quarantined(BadBytes::NotAsDescribed) => 4,
+            Self::Expunged => 5,
         }
     }
 
@@ -225,6 +231,7 @@ impl ByteState {
             2 => Self::Available,
             3 => Self::Quarantined(BadBytes::HashMismatch),
             4 => Self::Quarantined(BadBytes::NotAsDescribed),
+            5 => Self::Expunged,
             _ => return None,
         })
     }
@@ -234,10 +241,10 @@ impl ByteState {
 mod tests {
     use super::*;
 
-    /// SOP-257, SOP-260, SOP-261, SOP-262, SOP-263: the whole table of moves.
+    /// SOP-257, SOP-260, SOP-261, SOP-262, SOP-263, INV-412: the whole table of moves.
     #[test]
     fn byte_moves() {
-        use ByteState::{Available, PendingBytes, Quarantined};
+        use ByteState::{Available, Expunged, PendingBytes, Quarantined};
         let bad = BadBytes::HashMismatch;
         let cases = [
             (PendingBytes, ByteEvent::Arrived, Ok(Available)),
@@ -268,6 +275,15 @@ mod tests {
                 ByteEvent::Evicted { other_holders: 9 },
                 Err(ByteMoveError::NotHere),
             ),
+            (PendingBytes, ByteEvent::Expunged, Ok(Expunged)),
+            (Available, ByteEvent::Expunged, Ok(Expunged)),
+            (Quarantined(bad), ByteEvent::Expunged, Ok(Expunged)),
+            (Expunged, ByteEvent::Expunged, Ok(Expunged)),
+            (Expunged, ByteEvent::Arrived, Ok(Expunged)),
+            (Expunged, ByteEvent::Missing, Ok(Expunged)),
+            (Expunged, ByteEvent::NoHolder, Ok(Expunged)),
+            (Expunged, ByteEvent::Bad(bad), Ok(Expunged)),
+            (Expunged, ByteEvent::Evicted { other_holders: 1 }, Ok(Expunged)),
         ];
         for (before, event, after) in cases {
             assert_eq!(before.after(event), after, "{before:?} {event:?}");

@@ -127,6 +127,8 @@ pub enum ObjectState {
     QuarantinedManifest(QuarantineReason),
     /// This build cannot read objects of its kind, so a query that needs the table must fail.
     Unsupported,
+    /// Its bytes were deleted for good, because its edition was expunged (INV-412).
+    Expunged,
 }
 
 impl ObjectState {
@@ -143,6 +145,7 @@ impl ObjectState {
             Self::PendingBytes { .. } => "pending_bytes",
             Self::QuarantinedBytes(_) | Self::QuarantinedManifest(_) => "quarantined",
             Self::Unsupported => "unsupported",
+            Self::Expunged => "expunged",
         }
     }
 }
@@ -424,6 +427,7 @@ fn accepted_state(
     Ok(match bytes.map(|bytes| bytes.state) {
         Some(ByteState::Available) => ObjectState::Queryable,
         Some(ByteState::Quarantined(reason)) => ObjectState::QuarantinedBytes(reason),
+        Some(ByteState::Expunged) => ObjectState::Expunged,
         Some(ByteState::PendingBytes) | None => ObjectState::PendingBytes {
             since_ms: bytes.map_or(0, |bytes| bytes.since_ms),
             asked: by_site(rows.rows(&HOLDERS, storage_id.as_bytes())?, &HOLDERS)?,

@@ -3,6 +3,7 @@
 
 mod bench;
 mod editions;
+mod expunge;
 mod inventory;
 mod keep;
 mod members;
@@ -15,7 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMAT_VERSION;
 
-pub use self::{bench::*, editions::*, inventory::*, keep::*, members::*, node::*, objects::*, recovery::*, tables::*};
+pub use self::{
+    bench::*, editions::*, expunge::*, inventory::*, keep::*, members::*, node::*, objects::*, recovery::*, tables::*,
+};
 
 /// The answer to a [`Request`](super::Request).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -131,6 +134,10 @@ pub enum Response {
     InventoryExport(InventoryExportReport),
     /// `inventory gc`
     InventoryGc(InventoryGcReport),
+    /// `inventory expunge`
+    InventoryExpunge(Box<InventoryExpungeReport>),
+    /// `inventory retention`
+    InventoryRetention(InventoryRetentionReport),
 }
 
 impl Response {
@@ -167,7 +174,12 @@ impl Response {
             Self::ObjectList(report) => report
                 .objects
                 .iter()
-                .filter(|object| object.state != ObjectState::Queryable && object.state != ObjectState::Held)
+                .filter(|object| {
+                    !matches!(
+                        object.state,
+                        ObjectState::Queryable | ObjectState::Held | ObjectState::Expunged
+                    )
+                })
                 .map(|object| format!("{} is {}", object.storage_id, object.state.word()))
                 .collect(),
             Self::Ingest(report) if report.bad_rows > 0 => vec![format!("{} bad rows were left out", report.bad_rows)],
@@ -182,6 +194,7 @@ impl Response {
             Self::EditionSeal(report) => report.attention(),
             Self::InventoryVerify(report) => report.attention(),
             Self::InventoryGc(report) => report.attention(),
+            Self::InventoryExpunge(report) => report.attention(),
             _ => Vec::new(),
         }
     }

@@ -22,7 +22,7 @@ use crate::{
     api::{CatalogueCommand, InventoryChangeReport, Response},
     config::parse_duration,
     error::{ApiError, ErrorKind},
-    inventory::{Author, Catalogue, Look, Retire, Wish},
+    inventory::{Author, Catalogue, Look, Retire, WindowsChange, Wish},
 };
 
 /// Decide which editions of published products are live: release, roll back, withdraw, and prove it later
@@ -42,6 +42,56 @@ pub(crate) enum Switch {
     On,
     /// A sealed edition is live at once
     Off,
+}
+
+/// Windows to set.
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct WindowArgs {
+    /// How long the oldest backup is kept
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    backup: Option<Duration>,
+    /// How long a data file that no manifest lists is kept; at least as long as backups
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    data: Option<Duration>,
+    /// How long it is remembered that an edition was retired; at least as long as data files are kept
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    tombstone: Option<Duration>,
+    /// How long a superseded or withdrawn edition stays recorded
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    edition: Option<Duration>,
+    /// How long a version is kept after the next one; at least a day longer than data files
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    versions: Option<Duration>,
+    /// How many of the newest versions are kept whatever their age; at least 2
+    #[arg(long, value_name = "N")]
+    newest_versions: Option<u32>,
+    /// The longest time between two polls of any reader
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    longest_poll: Option<Duration>,
+    /// The longest time a reader takes to fetch what a poll announced; with the poll below the time versions are kept
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    longest_fetch: Option<Duration>,
+}
+
+impl WindowArgs {
+    fn sets_any(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+impl From<WindowArgs> for WindowsChange {
+    fn from(windows: WindowArgs) -> Self {
+        Self {
+            backup: windows.backup,
+            data: windows.data,
+            tombstone: windows.tombstone,
+            edition: windows.edition,
+            versions: windows.versions,
+            newest_versions: windows.newest_versions,
+            longest_poll: windows.longest_poll,
+            longest_fetch: windows.longest_fetch,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, Subcommand)]
@@ -183,7 +233,7 @@ pub(crate) enum InventoryCommand {
     Retire {
         #[command(flatten)]
         edition: EditionArg,
-        /// How long this catalogue keeps such editions. Default: 90d
+        /// How long this catalogue keeps such editions. Default: as sovm inventory retention says
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         window: Option<Duration>,
         #[command(flatten)]
@@ -251,6 +301,29 @@ pub(crate) enum InventoryCommand {
         actor: Option<CleanText>,
         #[command(flatten)]
         at: StoreArgs,
+    },
+    /// Delete the bytes of a withdrawn or retired edition at once and for good; what another edition lists too stays
+    Expunge {
+        #[command(flatten)]
+        edition: EditionArg,
+        /// List what would go and what would stay, and delete nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Delete it; there is no way back
+        #[arg(long, required_unless_present = "dry_run", conflicts_with = "dry_run")]
+        yes: bool,
+        /// In a bucket, which has no lock: nobody else writes to this catalogue now
+        #[arg(long)]
+        only_writer: bool,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
+    /// Show how long this catalogue keeps things, or set it
+    Retention {
+        #[command(flatten)]
+        windows: WindowArgs,
+        #[command(flatten)]
+        write: WriteArgs,
     },
     /// Delete the files that no edition needs any more
     Gc {
@@ -336,6 +409,8 @@ impl InventoryCommand {
             | Self::Reinstate { write, .. }
             | Self::Correct { write, .. }
             | Self::Describe { write, .. }
+            | Self::Expunge { write, .. }
+            | Self::Retention { write, .. }
             | Self::Embargo { write, .. }
             | Self::Rebuild { write, .. } => Access::Writes(write),
         }
@@ -359,7 +434,11 @@ impl InventoryCommand {
 
     /// Whether it may change the catalogue.
     pub(crate) fn writes(&self) -> bool {
-        matches!(self.access(), Access::Tells(_) | Access::Writes(_))
+        match self {
+            Self::Expunge { dry_run, .. } => !dry_run,
+            Self::Retention { windows, .. } => windows.sets_any(),
+            _ => matches!(self.access(), Access::Tells(_) | Access::Writes(_)),
+        }
     }
 
     /// Carries it out on a catalogue, wherever that lies.
@@ -398,6 +477,19 @@ impl InventoryCommand {
                 let report = catalogue.collect_garbage(log, only_writer).await?;
                 return Ok(Response::InventoryGc(report));
             }
+            Self::Expunge {
+                edition,
+                dry_run,
+                only_writer,
+                ..
+            } => {
+                let report = catalogue.expunge(author, edition.key(), dry_run, only_writer).await?;
+                return Ok(Response::InventoryExpunge(Box::new(report)));
+            }
+            Self::Retention { windows, .. } if !windows.sets_any() => {
+                return Ok(Response::InventoryRetention(catalogue.retention_shown().await?));
+            }
+            Self::Retention { windows, .. } => Wish::Retention(windows.into()),
             Self::Rebuild {
                 nothing_ever_withheld, ..
             } => {
@@ -473,6 +565,8 @@ pub(super) fn show(context: &Context<'_>, response: &Response) -> Result<u8, Api
             Ok(())
         }),
         Response::InventoryGc(report) => context.show(response, |output| render::gc(report, output)),
+        Response::InventoryExpunge(report) => context.show(response, |output| render::expunge(report, output)),
+        Response::InventoryRetention(report) => context.show(response, |output| output.line(render::retention(report))),
         Response::InventoryChange(report) => show_change(context, response, report),
         _ => Err(unexpected("inventory")),
     }

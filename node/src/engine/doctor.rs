@@ -84,6 +84,7 @@ impl Core {
         let mut unkept = Vec::new();
         for stored in self.blobs.inventory().await? {
             let wanted = snapshot.byte_status(&stored.id)?;
+            let wanted = wanted.filter(|status| status.state != ByteState::Expunged);
             let missing = wanted.is_some_and(|status| status.state != ByteState::Available);
             if stored.whole && !stored.kept && missing {
                 unkept.push(stored.id);

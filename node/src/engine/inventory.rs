@@ -7,6 +7,7 @@
 //! chains     which catalogues are here, and who writes them
 //! announce   tells a domain of versions, with their documents and the keys of what became live
 //! prefetch   ciphertext ahead of its keys
+//! expunge    deletes an edition here for good, and says who may still hold some of it
 //! sql        the tables of live editions, for queries
 //! follow     takes over what was announced, one version at a time, whole or not at all
 //! ```
@@ -18,6 +19,7 @@ mod announce;
 mod call;
 mod chains;
 mod data;
+mod expunge;
 mod follow;
 mod prefetch;
 mod seal;

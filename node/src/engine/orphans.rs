@@ -19,7 +19,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use sovm_catalog::{Collection, MAX_NAMED, Read as _, Snapshot, Unpublished, meta};
+use sovm_catalog::{ByteEvent, ByteState, Collection, MAX_NAMED, Read as _, Snapshot, Unpublished, meta};
 use sovm_mesh::net::{steps::reached, store::Durable};
 use sovm_object::id::StorageId;
 
@@ -340,6 +340,48 @@ impl Core {
             txn.forget_unpublished(id)?;
         }
         self.save(txn)
+    }
+
+    /// INV-412: deletes the bytes of objects for good, last copy or not. That they are not wanted is durable before the first byte
+    /// goes, so nobody fetches them again; what is spared now because it is being read is an orphan, which `gc` finds.
+    pub(super) async fn expunge_objects(&self, ids: &BTreeSet<StorageId>) -> Result<(), ApiError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let _alone = self.keep.collecting.lock().await;
+        let mut txn = self.catalog.begin()?;
+        let now_ms = self.now_ms();
+        for id in ids {
+            txn.byte_event(id, ByteEvent::Expunged, None, now_ms)
+                .map_err(ApiError::bug)?;
+        }
+        self.save(txn)?;
+        self.told();
+        reached("expunge.marked");
+        self.remove_expunged(ids).await
+    }
+
+    async fn remove_expunged(&self, ids: &BTreeSet<StorageId>) -> Result<(), ApiError> {
+        self.blobs.release_all(ids.iter().copied()).await?;
+        reached("expunge.released");
+        let collected = self.blobs.collect(ids).await?;
+        if !collected.spared.is_empty() {
+            let spared = collected.spared.len();
+            tracing::warn!(
+                objects = spared,
+                "expunged objects are being read; sovm gc removes them"
+            );
+        }
+        Ok(())
+    }
+
+    /// Bytes of an expunged object that were on their way when it was expunged.
+    pub(super) async fn remove_if_expunged(&self, id: &StorageId) {
+        let status = self.read().and_then(|snapshot| Ok(snapshot.byte_status(id)?));
+        let expunged = matches!(status, Ok(Some(status)) if status.state == ByteState::Expunged);
+        if expunged && self.remove_expunged(&BTreeSet::from([*id])).await.is_err() {
+            tracing::warn!(object = %id.fmt_short(), "an expunged object that arrived could not be removed; sovm gc does");
+        }
     }
 
     /// Removes orphans; gives those whose bytes are gone. Whatever is interrupted here goes on at the next collection.

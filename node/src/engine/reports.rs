@@ -131,7 +131,9 @@ impl Core {
 
     pub(super) fn counts(&self, objects: &[ObjectView]) -> ObjectCounts {
         let mut counts = ObjectCounts::default();
-        for object in objects {
+        // Nobody waits for what was expunged.
+        let expunged = |object: &&ObjectView| matches!(object.state, ObjectState::Expunged);
+        for object in objects.iter().filter(|object| !expunged(object)) {
             counts.known += 1;
             match &object.state {
                 ObjectState::Queryable => counts.available += 1,

@@ -288,6 +288,11 @@ pub(super) fn describe(state: &ObjectState) -> (api::ObjectState, String, Option
             "it is of a kind that a newer sovm reads".to_owned(),
             None,
         ),
+        ObjectState::Expunged => (
+            api::ObjectState::Expunged,
+            "its edition was expunged, and its bytes are not fetched again".to_owned(),
+            None,
+        ),
         other => (api::ObjectState::Quarantined, other.as_str().to_owned(), None),
     }
 }

@@ -8,7 +8,8 @@ use std::{
 
 use sovm_inventory::{
     doc::{
-        ChangeItem, CleanText, EditionId, EventKind, Instant, Json, JsonObject, ProductId, Root, Seq, Sha256, Stored,
+        ChangeItem, CleanText, EditionId, EditionState, EventKind, Instant, Json, JsonObject, ProductId, Root, Seq,
+        Sha256, Stored,
     },
     fingerprint::CanonicalForm,
     transition::{
@@ -22,10 +23,11 @@ use super::{
     Address, Author, Catalogue, NewProduct, errors,
     manifests::Gathered,
     product::{declared, with_product},
+    retention::{WindowsChange, WindowsRefused, retention, with_windows},
 };
 use crate::{
     api::{EditionChangeInfo, InventoryChangeReport, ProductChangeInfo, RefusedEdition},
-    error::{ApiError, ErrorKind},
+    error::ApiError,
 };
 
 /// The extension section that holds a catalogue's description (INV-159).
@@ -60,6 +62,8 @@ pub(crate) enum Wish {
     Embargo(bool),
     /// Replace the catalogue's description; none removes it.
     Describe(Option<serde_json::Value>),
+    /// Keep things for other lengths of time.
+    Retention(WindowsChange),
 }
 
 /// A retirement.
@@ -88,6 +92,7 @@ impl Wish {
             Self::Correct(..) => "correct",
             Self::Embargo(_) => "embargo",
             Self::Describe(_) => "describe",
+            Self::Retention(_) => "retention",
         }
     }
 }
@@ -98,6 +103,7 @@ enum Resolved {
     ReleaseDue,
     Create(NewProduct),
     Describe(Option<Json>),
+    Retention(WindowsChange),
 }
 
 /// Why a decision is not a version.
@@ -109,6 +115,9 @@ enum Undecided {
     /// A rule refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The catalogue's windows are none to go by.
+    #[error(transparent)]
+    Windows(#[from] WindowsRefused),
 }
 
 /// The system's clock, which remembers the time it gave last. A commit asks it and then decides, and the decision must be
@@ -135,7 +144,8 @@ impl RememberingClock {
 struct Judgement {
     clock: Arc<RememberingClock>,
     forms: BTreeSet<CleanText>,
-    retention: Retention,
+    /// How long superseded and withdrawn editions are kept, where the command says.
+    window: Option<Duration>,
     gathered: Gathered,
 }
 
@@ -144,17 +154,17 @@ impl Judgement {
         Ok(Self {
             clock: Arc::default(),
             forms: canonical_forms()?,
-            retention: retention(window)?,
+            window,
             gathered: Gathered::default(),
         })
     }
 
-    fn context(&self) -> Context<'_> {
+    fn context<'a>(&'a self, retention: &'a Retention) -> Context<'a> {
         Context {
             clock: ReleaseClock::alone(self.clock.last()),
             manifests: self.gathered.manifests(),
             canonical_forms: &self.forms,
-            retention: &self.retention,
+            retention,
         }
     }
 
@@ -206,13 +216,21 @@ impl Judgement {
             ..Planned::new(transition.next.clone(), transition.kind.clone(), reason)
         };
         let fail = |refusal| self.undecided(base.version, refusal);
+        let extensions = || base.root.map(|root| root.extensions.clone()).unwrap_or_default();
+        // The windows of the version it is decided on, so that a change of them and a retirement can't miss each other. Windows
+        // that contradict each other hold up everything but their own mending.
+        let windows = match wish {
+            Resolved::Retention(_) => Retention::new(RetentionSettings::default()).map_err(WindowsRefused::from)?,
+            _ => retention(&extensions(), self.window)?,
+        };
+        let context = self.context(&windows);
         match wish {
             Resolved::Operations(operations) => {
-                let transition = apply(base.version, operations, &self.context()).map_err(fail)?;
+                let transition = apply(base.version, operations, &context).map_err(fail)?;
                 Ok((Some(planned(&transition, reason.to_owned())), BatchReport::default()))
             }
             Resolved::ReleaseDue => {
-                let report = release_due(base.version, &self.context()).map_err(fail)?;
+                let report = release_due(base.version, &context).map_err(fail)?;
                 let missing = self.missing(base.version, report.refused.iter().map(|(_, refusal)| refusal));
                 if !missing.is_empty() {
                     return Err(Undecided::Needs(missing));
@@ -226,7 +244,7 @@ impl Judgement {
                 Ok((next, report))
             }
             Resolved::Describe(description) => {
-                let mut extensions = base.root.map(|root| root.extensions.clone()).unwrap_or_default();
+                let mut extensions = extensions();
                 if extensions.get(DESCRIPTION) == description.as_ref() {
                     let what = "the description is this one already".to_owned();
                     return Err(Refusal::NothingToDo { what }.into());
@@ -235,7 +253,19 @@ impl Judgement {
                     Some(description) => extensions.insert(DESCRIPTION, description.clone()),
                     None => drop(extensions.remove(DESCRIPTION)),
                 }
-                let transition = apply(base.version, &[Operation::Describe], &self.context()).map_err(fail)?;
+                let transition = apply(base.version, &[Operation::Describe], &context).map_err(fail)?;
+                let planned = Planned {
+                    extensions: Some(extensions),
+                    ..planned(&transition, reason.to_owned())
+                };
+                Ok((Some(planned), BatchReport::default()))
+            }
+            Resolved::Retention(change) => {
+                let Some(extensions) = with_windows(extensions(), change)? else {
+                    let what = "things are kept for as long as that already".to_owned();
+                    return Err(Refusal::NothingToDo { what }.into());
+                };
+                let transition = apply(base.version, &[Operation::Describe], &context).map_err(fail)?;
                 let planned = Planned {
                     extensions: Some(extensions),
                     ..planned(&transition, reason.to_owned())
@@ -243,13 +273,13 @@ impl Judgement {
                 Ok((Some(planned), BatchReport::default()))
             }
             Resolved::Create(product) => {
-                let extensions = base.root.map(|root| root.extensions.clone()).unwrap_or_default();
+                let extensions = extensions();
                 let id = &product.product_id;
                 if base.version.leaf(id).is_some() || declared(&extensions).contains_key(id) {
                     let what = format!("there is a product {id} already");
                     return Err(Refusal::NothingToDo { what }.into());
                 }
-                let transition = apply(base.version, &[Operation::Describe], &self.context()).map_err(fail)?;
+                let transition = apply(base.version, &[Operation::Describe], &context).map_err(fail)?;
                 let planned = Planned {
                     extensions: Some(with_product(extensions, product)),
                     ..planned(&transition, reason.to_owned())
@@ -272,17 +302,6 @@ impl Judgement {
 pub(super) fn canonical_forms() -> Result<BTreeSet<CleanText>, ApiError> {
     let forms = [CanonicalForm::ONE, CanonicalForm::SOVM_1].map(|form| form.as_str().parse::<CleanText>());
     forms.into_iter().collect::<Result<_, _>>().map_err(ApiError::bug)
-}
-
-/// How long things are kept; superseded and withdrawn editions for as long as the operator says.
-pub(super) fn retention(window: Option<Duration>) -> Result<Retention, ApiError> {
-    let defaults = RetentionSettings::default();
-    let settings = RetentionSettings {
-        edition: window.unwrap_or(defaults.edition),
-        ..defaults
-    };
-    Retention::new(settings)
-        .map_err(|error| ApiError::new(ErrorKind::BadInput, error.to_string()).safe("nothing was changed"))
 }
 
 impl Catalogue {
@@ -314,6 +333,9 @@ impl Catalogue {
                 Err(CommitError::Refused(Undecided::Needs(editions))) => {
                     judgement.gathered.read(self, editions).await?;
                     continue;
+                }
+                Err(CommitError::Refused(Undecided::Windows(refused))) => {
+                    return Err(errors::windows(&refused, &self.shown));
                 }
                 Err(CommitError::Refused(Undecided::Refused(refusal))) => {
                     let error = errors::refused(&refusal, &self.shown);
@@ -363,6 +385,7 @@ impl Catalogue {
                 return Ok(Resolved::Describe(description.as_ref().map(Json::from)));
             }
             Wish::Reschedule(edition, release_at) => Operation::Reschedule { edition, release_at },
+            Wish::Retention(change) => return Ok(Resolved::Retention(change)),
             Wish::Cancel(edition) => Operation::Cancel { edition },
             Wish::SupersedePending(by) => Operation::SupersedePending { by },
             Wish::Rollback(request) => {
@@ -374,10 +397,23 @@ impl Catalogue {
                 resolve_withdraw(&version, &product_id, if_live).map_err(refused)?
             }
             Wish::Retire(Retire { edition, .. }) => Operation::Retire { edition },
-            Wish::Reinstate(edition) => Operation::Reinstate(self.verified_edition(&edition).await?),
+            Wish::Reinstate(edition) => {
+                self.check_not_expunged(&edition).await?;
+                Operation::Reinstate(self.verified_edition(&edition).await?)
+            }
             Wish::Correct(seq, products) => {
                 let head = self.head().await?.head;
                 let (_, to) = self.older(&head, seq).await?;
+                for leaf in products.iter().filter_map(|product| to.leaf(product)) {
+                    let comes_back = leaf
+                        .editions
+                        .iter()
+                        .filter(|entry| entry.state != EditionState::Withdrawn);
+                    for entry in comes_back {
+                        let edition = EditionKey::new(leaf.product_id.clone(), entry.edition_id);
+                        self.check_not_expunged(&edition).await?;
+                    }
+                }
                 Operation::Correct { to, products }
             }
             Wish::Embargo(on) => Operation::SetEmbargo { on },

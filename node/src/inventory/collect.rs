@@ -8,7 +8,7 @@ use sovm_inventory::{
     writer::{Clock as _, SystemClock},
 };
 
-use super::{Catalogue, change::retention, errors};
+use super::{Catalogue, errors, retention::retention};
 use crate::{
     api::{DeletedFile, InventoryGcReport},
     error::{ApiError, ErrorKind},
@@ -35,22 +35,13 @@ impl Catalogue {
         if let (Some(log), Some(root)) = (&log, self.data.directory()) {
             outside(log, root)?;
         }
-        if log.is_some() && !only_writer && self.store.lock_reach() != LockReach::EveryWriter {
-            return Err(ApiError::new(
-                ErrorKind::Refused,
-                format!(
-                    "{} has no lock, so another machine could bring an edition back whose files are about to be deleted",
-                    self.shown
-                ),
-            )
-            .safe("nothing was deleted")
-            .next(format!(
-                "sovm inventory gc --dry-run{at} lists the files; sovm inventory gc --log FILE --only-writer{at} deletes them, \
-                 once nobody else writes there",
-                at = self.shown.option()
-            )));
+        if log.is_some() && !only_writer {
+            self.check_one_writer("inventory gc --dry-run", "inventory gc --log FILE")?;
         }
-        let (retention, now) = (retention(None)?, SystemClock.now());
+        let head = self.head().await?.head;
+        let retention = retention(&head.root().extensions, None)
+            .map_err(|error| errors::windows(&error, &self.shown).safe("nothing was deleted"))?;
+        let now = SystemClock.now();
         let failed = |error| errors::uncollected(&error, &self.shown);
         let forecast = plan(&*self.store, &*files, &retention, now).await.map_err(failed)?;
         let mut report = InventoryGcReport {
@@ -73,6 +64,27 @@ impl Catalogue {
         report.kept = collected.plan.kept.iter().map(ToString::to_string).collect();
         report.spared = collected.spared.iter().map(|spared| spared.path().to_owned()).collect();
         Ok(report)
+    }
+}
+
+impl Catalogue {
+    /// Refuses a deletion where another machine may write at the same time and no lock keeps it out.
+    pub(super) fn check_one_writer(&self, lists: &str, deletes: &str) -> Result<(), ApiError> {
+        if self.store.lock_reach() == LockReach::EveryWriter {
+            return Ok(());
+        }
+        Err(ApiError::new(
+            ErrorKind::Refused,
+            format!(
+                "{} has no lock, so another machine could bring an edition back whose files are about to be deleted",
+                self.shown
+            ),
+        )
+        .safe("nothing was deleted")
+        .next(format!(
+            "sovm {lists}{at} lists the files; sovm {deletes} --only-writer{at} deletes them, once nobody else writes there",
+            at = self.shown.option()
+        )))
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 use sovm_inventory::{
     doc::ProductId,
     edition::{BucketData, DataFiles, DirectoryData},
+    expunge::EditionBytes,
     gc::ProductFiles,
     store::BucketStore,
     verify::DirectoryFiles,
@@ -21,6 +22,9 @@ use crate::error::ApiError;
 pub(crate) trait DataPlace: fmt::Debug + Send + Sync {
     /// The data files of a product, whether there are any or not.
     fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError>;
+
+    /// The bytes of editions, as an expunge deletes them.
+    fn bytes(&self) -> Arc<dyn EditionBytes>;
 
     /// The catalogue's files where they lie under their own names; there garbage is collected file by file.
     fn files(&self) -> Option<Arc<dyn ProductFiles>> {
@@ -51,6 +55,10 @@ impl DataPlace for DirectoryPlace {
         Ok(Arc::new(DirectoryData::new(&self.root, product)))
     }
 
+    fn bytes(&self) -> Arc<dyn EditionBytes> {
+        Arc::new(DirectoryFiles::new(&self.root))
+    }
+
     fn files(&self) -> Option<Arc<dyn ProductFiles>> {
         Some(Arc::new(DirectoryFiles::new(&self.root)))
     }
@@ -76,6 +84,10 @@ impl BucketPlace {
 impl DataPlace for BucketPlace {
     fn of(&self, product: &ProductId) -> Result<Arc<dyn DataFiles>, ApiError> {
         Ok(Arc::new(BucketData::new(self.store.clone(), product)))
+    }
+
+    fn bytes(&self) -> Arc<dyn EditionBytes> {
+        Arc::new(self.store.clone())
     }
 
     fn files(&self) -> Option<Arc<dyn ProductFiles>> {

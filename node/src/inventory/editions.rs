@@ -53,10 +53,14 @@ impl Catalogue {
                 .map(|retired| retired.edition_id)
                 .chain(recorded.map(|entry| entry.edition_id));
             let gone: BTreeSet<EditionId> = known.filter(|edition_id| !there.contains(edition_id)).collect();
-            report.editions.extend(
-                gone.into_iter()
-                    .map(|edition_id| listed_info(&version, product_id, edition_id, None)),
-            );
+            for edition_id in gone {
+                let mut info = listed_info(&version, product_id, edition_id, None);
+                let key = EditionKey::new(product_id.clone(), edition_id);
+                if let Some(how) = self.expunged(&key).await? {
+                    info.problem = Some(how);
+                }
+                report.editions.push(info);
+            }
         }
         report
             .editions

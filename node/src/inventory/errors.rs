@@ -6,6 +6,7 @@ use sovm_inventory::{
     doc::{DocError, ProductId},
     edition::EditionError,
     export::ExportError,
+    expunge::ExpungeRefused,
     gc::GcRefused,
     reader::ReadError,
     store::{BucketFailure, BucketFault, StoreError},
@@ -13,7 +14,7 @@ use sovm_inventory::{
     writer::{RebuildRefusal, WriteError},
 };
 
-use super::Address;
+use super::{Address, retention::WindowsRefused};
 use crate::{
     engine::chain,
     error::{ApiError, ErrorKind},
@@ -236,6 +237,59 @@ pub(crate) fn uncollected(error: &GcRefused, store: &Address) -> ApiError {
                 store.option()
             )),
     }
+}
+
+/// Windows that are no configuration.
+pub(crate) fn windows(error: &WindowsRefused, store: &Address) -> ApiError {
+    ApiError::new(ErrorKind::Refused, chain(error))
+        .safe(NOTHING_WRITTEN)
+        .next(format!(
+            "sovm inventory retention{at} shows them; set those that contradict each other in one command",
+            at = store.option()
+        ))
+}
+
+/// An expunge that was refused or failed.
+pub(crate) fn unexpunged(error: &ExpungeRefused, store: &Address) -> ApiError {
+    let at = store.option();
+    let (kind, next) = match error {
+        ExpungeRefused::Rule(refusal) => {
+            let refused = refused(refusal, store).safe("nothing was deleted");
+            return match refusal {
+                Refusal::WrongState { edition, found: Some(_), .. } => refused.next(format!(
+                    "take it back first: sovm inventory withdraw, cancel or rollback{at}; sovm inventory show {}{at} shows how it \
+                     stands",
+                    edition.product_id
+                )),
+                _ => refused,
+            };
+        }
+        ExpungeRefused::Read(error) => return unread(error, store).safe("nothing was deleted"),
+        ExpungeRefused::Store(error) => {
+            return storage(error)
+                .safe("what was to go stands in the record; the rest of the catalogue is as it was")
+                .next("run the same command again: it goes on where this one ended");
+        }
+        ExpungeRefused::Building { edition } => (
+            ErrorKind::Refused,
+            format!(
+                "sovm edition seal {0}{at}, or sovm edition discard {0} {1}{at}; then run it again",
+                edition.product_id, edition.edition_id
+            ),
+        ),
+        ExpungeRefused::Gone { .. } => (
+            ErrorKind::NotFound,
+            format!("sovm inventory verify{at} says what is there"),
+        ),
+        ExpungeRefused::RecordChanged { .. } => (ErrorKind::Timeout, "run the same command again".to_owned()),
+        _ => (
+            ErrorKind::Integrity,
+            format!(
+                "bring that document back from a backup, then run it again; sovm inventory verify{at} says what else is wrong"
+            ),
+        ),
+    };
+    ApiError::new(kind, chain(error)).safe("nothing was deleted").next(next)
 }
 
 /// A catalogue that cannot be read.

@@ -26,11 +26,8 @@ use sovm_inventory::{
 };
 
 use super::{
-    Author, Catalogue,
-    catalogue::producer,
-    change::{canonical_forms, retention},
-    editions::finding_info,
-    errors, tables,
+    Author, Catalogue, catalogue::producer, change::canonical_forms, editions::finding_info, errors,
+    retention::retention, tables,
 };
 use crate::{
     api::{EditionBuildReport, EditionSealReport, EditionTable},
@@ -96,7 +93,8 @@ impl Catalogue {
         let settings = PublisherSettings {
             profile,
             canonical_forms: canonical_forms()?,
-            retention: retention(None)?,
+            retention: retention(&head.root().extensions, None)
+                .map_err(|error| errors::windows(&error, &self.shown))?,
             producer: producer()?,
             clock: Arc::new(SystemClock),
         };

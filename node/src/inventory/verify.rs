@@ -52,6 +52,9 @@ impl Catalogue {
             match (finding.severity(), &finding.fault) {
                 (Severity::Error, _) => report.findings.push(info(finding)),
                 (Severity::Warning, Fault::Stale(stale)) => report.stale.push(stale.to_string()),
+                (Severity::Warning, Fault::Expunged(record)) if record.completed_at.is_some() => {
+                    report.expunged.push(finding.fault.to_string());
+                }
                 (Severity::Warning, _) => report.warnings.push(info(finding)),
             }
         }

@@ -23,6 +23,8 @@ pub enum DocKind {
     Journal,
     /// `pending/<product_id>/<edition_id>.json`
     Pending,
+    /// `expunged/<edition_id>.json`
+    Expunged,
 }
 
 impl fmt::Display for DocKind {
@@ -37,6 +39,7 @@ impl fmt::Display for DocKind {
             Self::Manifest => "edition manifest",
             Self::Journal => "seal journal",
             Self::Pending => "pending registration",
+            Self::Expunged => "expunge record",
         })
     }
 }

@@ -99,6 +99,18 @@ pub fn edition(product_id: &ProductId, edition_id: &EditionId) -> String {
     format!("{PRODUCTS}/{product_id}/{edition_id}")
 }
 
+/// INV-412: the record that an edition was expunged. It lies beside the edition's directory, which is gone.
+pub fn expunged(product_id: &ProductId, edition_id: &EditionId) -> String {
+    format!("{PRODUCTS}/{product_id}/expunged/{edition_id}.json")
+}
+
+/// The product and edition of the expunge record a path names; `None` for every other path.
+pub fn expunged_ids(path: &str) -> Option<(ProductId, EditionId)> {
+    let (product_id, rest) = path.strip_prefix(PRODUCTS)?.strip_prefix('/')?.split_once('/')?;
+    let file = rest.strip_prefix("expunged/")?;
+    Some((product_id.parse().ok()?, file.strip_suffix(".json")?.parse().ok()?))
+}
+
 /// An edition's manifest.
 pub fn manifest(product_id: &ProductId, edition_id: &EditionId) -> String {
     format!("{PRODUCTS}/{product_id}/{edition_id}/{MANIFEST}")

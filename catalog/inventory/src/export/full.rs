@@ -1,6 +1,6 @@
 //! The full copy, which is also the backup.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -135,10 +135,18 @@ async fn editions(
         .filter_map(|path| manifest_edition(path.as_str()))
         .collect();
     let there: BTreeSet<&EditionKey> = found.iter().collect();
-    if let Some((edition, _)) = recorded.iter().find(|(edition, _)| !there.contains(edition)) {
+    let records = expunge_records(from).await?;
+    let lost = |edition: &EditionKey| !there.contains(edition) && !records.contains_key(edition);
+    if let Some((edition, _)) = recorded.iter().find(|(edition, _)| lost(edition)) {
         return Err(ExportError::ManifestMissing {
             edition: edition.clone(),
         });
+    }
+    // A copy says why the files are not in it, too. What an earlier copy holds of the edition is for its owner to delete.
+    for path in records.values() {
+        if let Some(bytes) = read(from, path.as_str()).await? {
+            rewritten(to, path.as_str(), bytes).await?;
+        }
     }
     let mut done: BTreeSet<String> = BTreeSet::new();
     for root in [FileRoot::Data, FileRoot::Edition] {
@@ -193,6 +201,16 @@ async fn editions(
     Ok(())
 }
 
+/// INV-412: where the records of expunged editions lie.
+async fn expunge_records(from: &dyn InventoryStore) -> Result<BTreeMap<EditionKey, StorePath>, ExportError> {
+    let paths = list(from, layout::PRODUCTS).await?.into_iter();
+    let record = |path: StorePath| {
+        let (product_id, edition_id) = layout::expunged_ids(path.as_str())?;
+        Some((EditionKey::new(product_id, edition_id), path))
+    };
+    Ok(paths.filter_map(record).collect())
+}
+
 /// The edition of the manifest a path names; `None` for every other path.
 pub(crate) fn manifest_edition(path: &str) -> Option<EditionKey> {
     let mut parts = path.strip_prefix(layout::PRODUCTS)?.strip_prefix('/')?.splitn(3, '/');
@@ -230,7 +248,7 @@ pub(super) async fn immutable(to: &dyn InventoryStore, path: &StorePath, bytes: 
     }
 }
 
-/// Writes one of the three documents that are rewritten.
+/// Writes one of the documents that are rewritten.
 async fn rewritten(to: &dyn InventoryStore, name: &str, bytes: Bytes) -> Result<(), ExportError> {
     let path = StorePath::parse(name)?;
     if to.create(&path, bytes.clone()).await? == Creation::Created {

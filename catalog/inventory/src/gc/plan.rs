@@ -220,6 +220,8 @@ impl Judge<'_> {
                 .filter(|edition| edition.product_id == *product_id)
                 .cloned(),
         );
+        let records = files.iter().filter_map(|file| layout::expunged_ids(&file.path));
+        let expunged: BTreeSet<EditionId> = records.map(|(_, edition_id)| edition_id).collect();
         let mut listed = BTreeSet::new();
         let mut written_before = self.start;
         let mut kept = Vec::new();
@@ -233,6 +235,8 @@ impl Judge<'_> {
                 Ok(None) if self.version.status(&edition).is_none() && !self.seen.contains(&edition) => {
                     written_before = written_before.min(edition.edition_id.time());
                 }
+                // INV-412: it was expunged, and lists nothing any more.
+                Ok(None) if expunged.contains(&edition.edition_id) => {}
                 Ok(None) => kept.push(Kept::ManifestMissing { edition }),
                 Err(source) => kept.push(Kept::ManifestInvalid { edition, source }),
             }

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use super::{Check, Fault, Loaded, homes};
 use crate::{
     doc::{
-        ArtefactFingerprint, EditionState, Entry, Leaf, Manifest, ProductId, ProductKind, Routing, Stored, Urn, layout,
+        ArtefactFingerprint, Document as _, EditionState, Entry, Expunged, Leaf, Manifest, ProductId, ProductKind,
+        Routing, Stored, Urn, layout,
     },
     store::{StoreError, StorePath},
     transition::{EditionKey, Manifests, ReferringEdition, Refusal, StoredReferences, check_references},
@@ -39,6 +40,9 @@ impl Check<'_> {
             let mut measured = BTreeMap::new();
             for entry in &leaf.editions {
                 let edition = EditionKey::new(product_id.clone(), entry.edition_id);
+                if self.is_expunged(&edition, entry).await {
+                    continue;
+                }
                 let Some(manifest) = self.entry(&edition, entry, leaf.kind, true).await else {
                     if is_current(entry) && entry.artefacts.is_none() {
                         unknown.insert(product_id.clone());
@@ -62,6 +66,33 @@ impl Check<'_> {
         }
         self.homes(head, unknown, &unfilled);
         self.all_references(structures, referring).await;
+    }
+
+    /// INV-412: what a withdrawn edition's expunge record says stands in place of its files. One that is live or embargoed needs
+    /// its files, whatever a record says.
+    async fn is_expunged(&mut self, edition: &EditionKey, entry: &Entry) -> bool {
+        if entry.state != EditionState::Withdrawn {
+            return false;
+        }
+        let path = layout::expunged(&edition.product_id, &edition.edition_id);
+        let Some(bytes) = self.read(&path).await else {
+            return false;
+        };
+        let read = Expunged::decode(&bytes).and_then(|record| {
+            record.check_path(&edition.product_id, &edition.edition_id)?;
+            Ok(record)
+        });
+        match read {
+            Ok(record) => {
+                self.report.counts.expunged += 1;
+                self.fault(path, Fault::Expunged(Box::new(record)));
+                true
+            }
+            Err(error) => {
+                self.fault(path, error);
+                false
+            }
+        }
     }
 
     fn homes(&mut self, head: &Loaded, mut unknown: std::collections::BTreeSet<ProductId>, manifests: &Manifests) {

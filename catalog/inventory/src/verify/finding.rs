@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::{
-    doc::{CatalogId, DocError, EditionId, Epoch, Instant, ProductId, RootRef, Seq, Sha256},
+    doc::{CatalogId, DocError, EditionId, Epoch, Expunged, Instant, ProductId, RootRef, Seq, Sha256},
     reader::{self, Way},
     store::StoreError,
     transition::{Refusal, StaleArtefact, VersionError},
@@ -159,6 +159,9 @@ pub enum Fault {
         /// What the file has.
         found: String,
     },
+    /// The files of a withdrawn edition were deleted at once; its record says by whom and why.
+    #[error("{}", said_of(.0))]
+    Expunged(Box<Expunged>),
     /// A listed file is not there.
     #[error("the manifest of edition {edition_id} lists this file, and it is not there")]
     FileMissing {
@@ -315,6 +318,24 @@ impl From<reader::Finding> for Fault {
     }
 }
 
+fn said_of(record: &Expunged) -> String {
+    let Expunged {
+        edition_id,
+        product_id,
+        actor,
+        reason,
+        begun_at,
+        ..
+    } = record;
+    match record.completed_at {
+        Some(at) => format!("edition {edition_id} of product {product_id} was expunged at {at} by {actor}: {reason}"),
+        None => format!(
+            "expunging edition {edition_id} of product {product_id} was begun at {begun_at} by {actor} and did not come to its \
+             end: run it again"
+        ),
+    }
+}
+
 fn or_none<T: fmt::Display>(value: &Option<T>) -> String {
     value.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
 }
@@ -348,6 +369,7 @@ impl Fault {
             },
             Self::Epoch { .. } => 151,
             Self::ExpiredAbove { .. } => 279,
+            Self::Expunged(_) => 412,
             Self::FileDigest { .. } | Self::FileMissing { .. } | Self::FileSize { .. } => 395,
             Self::ManifestMissing { .. } | Self::Unreadable(_) => 395,
             Self::HistoryFieldsLost { .. } => 163,
@@ -383,9 +405,11 @@ impl Fault {
     /// its home went on or was taken back.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::CurrentBehind { .. } | Self::RootBeyond { .. } | Self::SegmentOrphan | Self::Stale(_) => {
-                Severity::Warning
-            }
+            Self::CurrentBehind { .. }
+            | Self::Expunged(_)
+            | Self::RootBeyond { .. }
+            | Self::SegmentOrphan
+            | Self::Stale(_) => Severity::Warning,
             Self::Reader(
                 reader::Finding::CurrentMissing
                 | reader::Finding::CurrentNamesBadRoot { .. }
@@ -410,6 +434,8 @@ pub struct Counts {
     pub manifests: u64,
     /// Entries whose manifest is gone, as that of a retired edition may be.
     pub manifests_gone: u64,
+    /// Withdrawn entries whose edition was expunged.
+    pub expunged: u64,
     /// Files measured.
     pub files: u64,
     /// Their bytes.

@@ -115,7 +115,8 @@ schemas!(
     "segment-line.json",
     "manifest.json",
     "journal.json",
-    "pending.json"
+    "pending.json",
+    "expunged.json"
 );
 
 /// Whether the schema of a document accepts a text.
@@ -129,6 +130,7 @@ pub(crate) fn schema_accepts(kind: DocKind, text: &str) -> bool {
         DocKind::Manifest => "manifest.json",
         DocKind::Journal => "journal.json",
         DocKind::Pending => "pending.json",
+        DocKind::Expunged => "expunged.json",
         DocKind::Segment => {
             let files = std::iter::once("segment-header.json").chain(std::iter::repeat("segment-line.json"));
             return text.lines().zip(files).all(|(line, file)| fits(file, line));

@@ -225,6 +225,9 @@ pub struct InventoryVerifyReport {
     pub omitted: u64,
     /// Editions that hold an old copy of a structure: to be republished, and nothing wrong.
     pub stale: Vec<String>,
+    /// Withdrawn editions whose files were expunged, each with who and why: nothing wrong.
+    #[serde(default)]
+    pub expunged: Vec<String>,
 }
 
 /// Something wrong with a catalogue.

@@ -159,6 +159,8 @@ pub enum ObjectState {
     Quarantined,
     /// A later object stands for it.
     Superseded,
+    /// Its edition was expunged.
+    Expunged,
 }
 
 impl ObjectState {
@@ -171,6 +173,7 @@ impl ObjectState {
             Self::PendingAccess => "pending access",
             Self::Quarantined => "quarantined",
             Self::Superseded => "superseded",
+            Self::Expunged => "expunged",
         }
     }
 }

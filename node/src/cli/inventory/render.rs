@@ -3,10 +3,10 @@
 use crate::{
     api::{
         AudienceReport, CatalogueListReport, EditionChangeInfo, InventoryChangeReport, InventoryExportReport,
-        InventoryGcReport, InventoryLogReport, InventoryShowReport, InventoryVerifyReport, InventoryVersionInfo,
-        ProductChangeInfo, ReaderInfo,
+        InventoryExpungeReport, InventoryGcReport, InventoryLogReport, InventoryRetentionReport, InventoryShowReport,
+        InventoryVerifyReport, InventoryVersionInfo, ProductChangeInfo, ReaderInfo,
     },
-    config::format_bytes,
+    config::{format_bytes, format_duration_ms},
     error::ApiError,
     output::{Output, TextTable},
 };
@@ -146,8 +146,8 @@ pub(super) fn verify(report: &InventoryVerifyReport, output: &Output) -> Result<
     for warning in &report.warnings {
         output.warn(&warning.message);
     }
-    for stale in &report.stale {
-        output.note(stale);
+    for told in report.stale.iter().chain(&report.expunged) {
+        output.note(told);
     }
     if report.findings.is_empty() {
         let newest = report.newest.unwrap_or_default();
@@ -195,6 +195,65 @@ pub(super) fn gc(report: &InventoryGcReport, output: &Output) -> Result<(), ApiE
         format!("deleted {files} files of {bytes}")
     });
     Ok(())
+}
+
+/// What was expunged or would be, a line a file; then the four stages of the deletion, apart (SOP §14.8).
+pub(super) fn expunge(report: &InventoryExpungeReport, output: &Output) -> Result<(), ApiError> {
+    for removed in &report.removed {
+        output.line(format!("{} {}", removed.path, format_bytes(removed.bytes)))?;
+    }
+    for stays in &report.stays {
+        let listed_by = stays.listed_by.join(", ");
+        output.note(format!("{} stays: edition {listed_by} lists it", stays.path));
+    }
+    let (files, bytes) = (report.removed.len(), format_bytes(report.bytes));
+    if report.dry_run {
+        output.note(format!("{files} files of {bytes} would be deleted; nothing was"));
+    } else {
+        let stages = &report.stages;
+        output.note(format!("recorded in {}", report.record));
+        output.note(format!("deleted here: {files} files of {bytes}"));
+        output.note(format!(
+            "keys: {} destroyed, {} grants stay; a member who read it may keep a copy",
+            stages.keys_destroyed, stages.keys_left
+        ));
+        output.note(format!(
+            "other sites: {} acknowledged, {} did not",
+            stages.acknowledged, stages.waiting
+        ));
+    }
+    for holder in &report.holders {
+        let name = holder.name.as_deref().unwrap_or("a site");
+        output.note(format!("may hold a copy: {name} {}", holder.site));
+    }
+    for scrub in &report.scrub {
+        output.note(format!("to scrub by hand: {scrub}"));
+    }
+    Ok(())
+}
+
+/// How long things are kept, a line a window.
+pub(super) fn retention(report: &InventoryRetentionReport) -> String {
+    let time = |seconds: u64| format_duration_ms(seconds.saturating_mul(1_000));
+    let windows = [
+        ("backup", time(report.backup_secs)),
+        ("data", time(report.data_secs)),
+        ("tombstone", time(report.tombstone_secs)),
+        ("edition", time(report.edition_secs)),
+        ("versions", time(report.versions_secs)),
+        ("newest-versions", report.newest_versions.to_string()),
+        ("longest-poll", time(report.longest_poll_secs)),
+        ("longest-fetch", time(report.longest_fetch_secs)),
+    ];
+    let mut table = TextTable::new(&["window", ">kept"]);
+    for (name, kept) in &windows {
+        table.row([*name, kept.as_str()]);
+    }
+    let said = match report.configured {
+        true => format!("as version {} says", report.seq),
+        false => "by default: the catalogue says nothing".to_owned(),
+    };
+    format!("{}\n{said}", table.render())
 }
 
 /// The catalogues of a node.

@@ -249,7 +249,7 @@ impl Core {
         })
     }
 
-    fn readers_of(&self, domain: &DomainId) -> Result<Vec<ReaderInfo>, ApiError> {
+    pub(super) fn readers_of(&self, domain: &DomainId) -> Result<Vec<ReaderInfo>, ApiError> {
         let snapshot = self.read()?;
         let bindings = snapshot.bindings()?;
         let Some(roster) = snapshot.roster(Scope::Domain(*domain))? else {
@@ -405,13 +405,16 @@ impl Core {
             self.check_can_go_on(&chain).boxed().await?;
         }
         let identity = identity(author.clone())?;
-        let answer = match command {
+        let mut answer = match command {
             OnCatalogue::Inventory(InventoryCommand::Announce { .. }) => None,
             OnCatalogue::Inventory(InventoryCommand::Prefetch { .. }) => {
                 Some(Response::Prefetch(self.prefetch(&chain).boxed().await?))
             }
             command => Some(perform(command, catalogue, author).await?),
         };
+        if let Some(Response::InventoryExpunge(report)) = &mut answer {
+            self.say_who_holds(&chain, report).boxed().await?;
+        }
         if writes {
             self.spread(&chain, identity).boxed().await.map_err(untold)?;
         }

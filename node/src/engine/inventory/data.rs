@@ -24,6 +24,7 @@ use sovm_catalog::Txn;
 use sovm_inventory::{
     doc::{DigestAlgorithm, FilePath, ProductId, layout},
     edition::{DataFile, DataFiles, TablePart},
+    expunge::EditionBytes,
     fingerprint::{CanonicalForm, TableFingerprint, parquet_table::ParquetTableError},
     store::{Creation, InventoryStore as _, StoreError, StorePath},
 };
@@ -68,6 +69,10 @@ impl DataPlace for NodePlace {
             place: self.clone(),
             product: product.clone(),
         }))
+    }
+
+    fn bytes(&self) -> Arc<dyn EditionBytes> {
+        Arc::new(self.clone())
     }
 }
 

@@ -432,3 +432,73 @@ async fn only_the_authority_writes() {
         .unwrap_err();
     assert!(error.safe.is_some(), "{error}");
 }
+
+/// INV-412, SOP-354, SOP-356: an edition that was public is gone from both chains of the node with its objects, which are not asked
+/// for again; the grants of their keys stay, and the report says so. Its readers go on with the next version.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expunged_edition_is_gone_from_every_chain() {
+    let office = Office::new().await;
+    let manifest = office.edition(0..10).await;
+    office.release(manifest.edition_id).await.unwrap();
+    let key = EditionKey::new(product(), manifest.edition_id);
+    let core = office.world.core();
+    let open = async || {
+        let opened = core.open_catalogue(Some(&office.catalog), Arc::new(Discard)).await;
+        opened.unwrap()
+    };
+    let (catalogue, _) = open().await;
+    let refused = catalogue.expunge(author(), key.clone(), false).await.unwrap_err();
+    assert!(refused.message.contains("INV-412"), "{}", refused.message);
+    office.change(Wish::Withdraw(product(), None)).await.unwrap();
+
+    let (catalogue, chain) = open().await;
+    let mut report = catalogue.expunge(author(), key.clone(), false).await.unwrap();
+    core.say_who_holds(&chain, &mut report).await.unwrap();
+    let objects: Vec<StorageId> = report
+        .removed
+        .iter()
+        .filter_map(|file| file.object.as_deref()?.parse().ok())
+        .collect();
+    assert_eq!(objects.len(), 1, "{report:?}");
+    let snapshot = core.read().unwrap();
+    let folder = format!(
+        "{}/",
+        sovm_inventory::doc::layout::edition(&product(), &manifest.edition_id)
+    );
+    for store in snapshot.document_stores().unwrap() {
+        assert_eq!(snapshot.documents(&store, &folder).unwrap(), Vec::<String>::new());
+        for file in manifest.files.iter().filter(|file| file.root == FileRoot::Data) {
+            let pointer = snapshot
+                .document(&store, &pointer_path(&product(), &file.path))
+                .unwrap();
+            assert_eq!(pointer, None);
+        }
+    }
+    assert!(!core.blobs.has(objects[0]).await.unwrap());
+    let wanted = snapshot.pending_bytes().unwrap();
+    assert!(wanted.iter().all(|pending| pending.storage_id != objects[0]));
+    assert_eq!(snapshot.expunged_bytes().unwrap(), objects);
+    assert!(!snapshot.objects_in_use().unwrap().contains(&objects[0]));
+    let stages = &report.stages;
+    assert_eq!((stages.applied, stages.bytes_left, stages.keys_destroyed), (true, 0, 0));
+    assert_eq!(stages.keys_left, 2, "the release domain's grant and the public's");
+    assert_eq!(
+        (report.holders.len(), stages.acknowledged),
+        (0, 0),
+        "this node is alone"
+    );
+
+    let verified = catalogue.verify().await.unwrap();
+    assert_eq!((verified.findings, verified.expunged.len()), (Vec::new(), 1));
+    // Bytes that were on their way do not stay.
+    core.note_bytes(&objects[0], sovm_catalog::ByteEvent::Arrived, Some(1))
+        .unwrap();
+    assert_eq!(core.read().unwrap().expunged_bytes().unwrap(), objects);
+    office.spread(&chain).await.unwrap();
+    let next = office.edition(10..20).await;
+    office.release(next.edition_id).await.unwrap();
+    assert_eq!(
+        office.live_chain().await.catalog,
+        chain.founding.unwrap().public.unwrap().catalog
+    );
+}

@@ -164,6 +164,7 @@ async fn attempt(
             {
                 tracing::warn!(kind = ?error.kind, "an object that arrived could not be noted");
             }
+            core.remove_if_expunged(&id).await;
             Event::Fetched(id, holder, durable)
         }
         Err(error) => {
