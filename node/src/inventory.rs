@@ -19,6 +19,7 @@ mod look;
 mod manifests;
 mod product;
 mod publish;
+mod register;
 mod reinstate;
 mod tables;
 mod verify;

@@ -27,6 +27,7 @@ mod offline;
 mod partitions;
 mod population;
 mod readme;
+mod registrations;
 mod sample;
 mod staging;
 mod vectors;

@@ -10,28 +10,33 @@ use serde_json::Value;
 
 use crate::{daemon::Daemon, editions::structures, harness::Node};
 
-const FLOW: &str = "AG:WEATHER(1.0)";
+pub(crate) const FLOW: &str = "AG:WEATHER(1.0)";
 const DEADLINE: Duration = Duration::from_secs(90);
 
 /// A node with its daemon.
-struct Site {
-    node: Node,
-    daemon: Daemon,
+pub(crate) struct Site {
+    pub(crate) node: Node,
+    pub(crate) daemon: Daemon,
 }
 
 impl Site {
-    fn of(node: Node) -> Self {
+    pub(crate) fn of(node: Node) -> Self {
         let daemon = Daemon::of(&node);
         Self { node, daemon }
     }
 
-    fn founder() -> Self {
+    pub(crate) fn founder() -> Self {
         Self::of(Node::init())
     }
 
     /// A reader of some domains of another site's mesh.
-    fn guest_of(&self, domains: &[&str]) -> Self {
-        let mut invite = vec!["invite", "--role", "reader", "--expires", "10m", "--yes", "--no-wait"];
+    pub(crate) fn guest_of(&self, domains: &[&str]) -> Self {
+        self.member_of("reader", domains)
+    }
+
+    /// A member of some domains of another site's mesh.
+    pub(crate) fn member_of(&self, role: &str, domains: &[&str]) -> Self {
+        let mut invite = vec!["invite", "--role", role, "--expires", "10m", "--yes", "--no-wait"];
         for domain in domains {
             invite.extend(["--domain", domain]);
         }
@@ -48,7 +53,7 @@ impl Site {
     }
 
     /// Makes a catalogue under embargo that the domain `public` reads.
-    fn catalogue(&self) {
+    pub(crate) fn catalogue(&self) {
         self.node.ok(&["domain", "create", "public"]);
         self.node.ok(&[
             "inventory",
@@ -62,7 +67,7 @@ impl Site {
         self.node.write("structures.json", structures("Weather"));
     }
 
-    fn product(&self, product: &str) {
+    pub(crate) fn product(&self, product: &str) {
         self.node.ok(&[
             "product",
             "create",
@@ -74,8 +79,8 @@ impl Site {
         ]);
     }
 
-    /// Builds and seals an edition whose rows all say `number`, and gives its id.
-    fn seal(&self, product: &str, number: u64) -> String {
+    /// Builds an edition whose rows all say `number`.
+    pub(crate) fn build(&self, product: &str, number: u64) {
         let file = self.rows_file(&format!("{product}.csv"), number);
         let table = format!("{FLOW}={}", file.display());
         let first = self.node.json(&["edition", "list", product])["editions"] == Value::Array(Vec::new());
@@ -85,17 +90,22 @@ impl Site {
             false => build.push("--replace"),
         }
         self.node.ok(&build);
+    }
+
+    /// Builds and seals an edition whose rows all say `number`, and gives its id.
+    fn seal(&self, product: &str, number: u64) -> String {
+        self.build(product, number);
         let sealed = self.node.json(&["edition", "seal", product]);
         assert_eq!(sealed["state"], "embargoed", "{sealed}");
         sealed["edition_id"].as_str().unwrap().to_owned()
     }
 
-    fn query(product: &str) -> String {
+    pub(crate) fn query(product: &str) -> String {
         format!("select distinct degrees from \"{product}\".\"WEATHER\"")
     }
 }
 
-fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = attempt() {

@@ -121,6 +121,11 @@ pub(crate) enum InventoryCommand {
         #[command(flatten)]
         write: WriteArgs,
     },
+    /// Record the editions that publishers registered, as embargoed, and say of each other one why not
+    Fold {
+        #[command(flatten)]
+        write: WriteArgs,
+    },
     /// Give an embargoed edition another release time
     Reschedule {
         #[command(flatten)]
@@ -314,6 +319,7 @@ impl InventoryCommand {
             | Self::HandOver { write, .. }
             | Self::Release { write, .. }
             | Self::ReleaseDue { write }
+            | Self::Fold { write }
             | Self::Reschedule { write, .. }
             | Self::Cancel { write, .. }
             | Self::SupersedePending { write, .. }
@@ -344,6 +350,7 @@ impl InventoryCommand {
             | Self::HandOver { write, .. }
             | Self::Release { write, .. }
             | Self::ReleaseDue { write }
+            | Self::Fold { write }
             | Self::Reschedule { write, .. }
             | Self::Cancel { write, .. }
             | Self::SupersedePending { write, .. }
@@ -416,6 +423,10 @@ impl InventoryCommand {
                 return Ok(Response::InventoryChange(Box::new(report)));
             }
             Self::Release { editions, .. } => Wish::Release(pairs(&editions)?),
+            Self::Fold { .. } => {
+                let report = catalogue.fold(author).await?;
+                return Ok(Response::InventoryChange(Box::new(report)));
+            }
             Self::ReleaseDue { .. } => Wish::ReleaseDue,
             Self::Reschedule { edition, at_time, .. } => Wish::Reschedule(edition.key(), at_time),
             Self::Cancel { edition, .. } => Wish::Cancel(edition.key()),

@@ -8,6 +8,7 @@
 //! prefetch   ciphertext ahead of its keys
 //! sql        the tables of live editions, for queries
 //! follow     takes over what was announced, one version at a time, whole or not at all
+//! register   asks the authority to record what was sealed here; at the authority, takes in what others sealed
 //! ```
 //!
 //! What is allowed is decided in [`sovm_inventory`], by the same code as for a catalogue in a directory; here its documents find their
@@ -19,6 +20,7 @@ mod chains;
 mod data;
 mod follow;
 mod prefetch;
+mod register;
 mod sql;
 mod store;
 #[cfg(test)]
