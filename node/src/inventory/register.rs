@@ -35,9 +35,14 @@ impl Catalogue {
         let failed = |error| errors::edition(&error, product_id, &self.shown);
         let (publisher, version, profile) = self.publisher(author, product_id).await?;
         let other_structures = self.beside(product_id, profile.kind, &version).await?;
-        let interrupted = publisher.unregistered().await.map_err(failed)?;
-        let edition_id = match interrupted {
-            Some(edition_id) => edition_id,
+        let options = CheckOptions {
+            other_structures: &other_structures,
+            ..CheckOptions::default()
+        };
+        let interrupted = publisher.unregistered(&options).await.map_err(failed)?;
+        let repaired = interrupted.is_some();
+        let publishable = match interrupted {
+            Some(publishable) => publishable,
             None => {
                 let builder = publisher.resume().await.map_err(failed)?;
                 let request = SealRequest {
@@ -45,25 +50,26 @@ impl Catalogue {
                     extensions: JsonObject::new(),
                     other_structures: other_structures.clone(),
                 };
-                builder.seal(request).await.map_err(failed)?.manifest.edition_id
+                let sealed = builder.seal(request).await.map_err(failed)?.manifest;
+                let checked = publisher.check(&sealed.edition_id, &options).await.map_err(failed)?;
+                match checked.into_publishable() {
+                    Ok(publishable) => publishable,
+                    Err(found) => {
+                        return Ok(EditionSealReport {
+                            findings: found.findings.iter().map(finding_info).collect(),
+                            ..self.sealed(&sealed, sealed.sha256())
+                        });
+                    }
+                }
             }
         };
-        let manifest = publisher.place().read_manifest(&edition_id).await.map_err(failed)?;
-        let mut report = self.sealed(&manifest, manifest.sha256());
-        report.repaired = interrupted.is_some();
-        let options = CheckOptions {
-            other_structures: &other_structures,
-            ..CheckOptions::default()
-        };
-        let checked = publisher.check(&edition_id, &options).await.map_err(failed)?;
-        match checked.into_publishable() {
-            Ok(publishable) => {
-                let registration = publisher.register(&publishable, release_at).await.map_err(failed)?;
-                report.release_at = registration.release_at.map(|at| at.to_string());
-            }
-            Err(found) => report.findings = found.findings.iter().map(finding_info).collect(),
-        }
-        Ok(report)
+        let manifest = publishable.manifest();
+        let registration = publisher.register(&publishable, release_at).await.map_err(failed)?;
+        Ok(EditionSealReport {
+            repaired,
+            release_at: registration.release_at.map(|at| at.to_string()),
+            ..self.sealed(manifest, manifest.sha256())
+        })
     }
 
     /// INV-404: records every registered edition that the rules allow, as embargoed, in one version. The others are named with the rule that

@@ -14,7 +14,10 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{EditionError, Publisher, check::Publishable};
+use super::{
+    EditionError, Publisher,
+    check::{CheckOptions, Publishable},
+};
 use crate::{
     doc::{DocError, EditionId, FileRoot, Instant, JsonObject, Manifest, Pending, Sha256, Stored, Unverified, layout},
     store::{Creation, StorePath},
@@ -57,14 +60,16 @@ impl Publisher {
         Ok(found)
     }
 
-    /// The edition whose seal ended before it was registered, as its journal says; a registration takes the journal away.
-    pub async fn unregistered(&self) -> Result<Option<EditionId>, EditionError> {
-        let (version, _) = self.manifests().await?;
-        for edition_id in self.journalled().await? {
-            let key = EditionKey::new(self.place().product_id().clone(), edition_id);
-            let recorded = version.as_ref().and_then(|version| version.status(&key));
-            if recorded.is_none() && self.place().is_sealed(&edition_id).await? {
-                return Ok(Some(edition_id));
+    /// An edition whose seal ended before it was registered, as its journal says; a registration takes the journal away. One that the
+    /// publish check finds something wrong with is left where it is (INV-401).
+    pub async fn unregistered(&self, options: &CheckOptions<'_>) -> Result<Option<Publishable>, EditionError> {
+        for (edition_id, recorded) in self.journals().await? {
+            if recorded || !self.place().is_sealed(&edition_id).await? {
+                continue;
+            }
+            match self.check(&edition_id, options).await?.into_publishable() {
+                Ok(edition) => return Ok(Some(edition)),
+                Err(findings) => tracing::warn!(%edition_id, %findings, "sealed, unregistered and not recordable"),
             }
         }
         Ok(None)
@@ -73,20 +78,41 @@ impl Publisher {
     /// What a repair is where nothing is recorded: journals of recorded editions go, and a seal that was not registered is refused
     /// until it is, since the next edition would compete with it (INV-405).
     pub(super) async fn settle(&self) -> Result<Vec<Repair>, EditionError> {
-        if let Some(edition_id) = self.unregistered().await? {
-            let product_id = self.place().product_id().clone();
-            return Err(EditionError::Unregistered { product_id, edition_id });
+        if let Some(edition) = self.unregistered(&CheckOptions::default()).await? {
+            return Err(EditionError::Unregistered {
+                product_id: self.place().product_id().clone(),
+                edition_id: edition.manifest().edition_id,
+            });
         }
         let mut repairs = Vec::new();
-        for edition_id in self.journalled().await? {
-            repairs.push(if self.place().is_sealed(&edition_id).await? {
+        for (edition_id, recorded) in self.journals().await? {
+            repairs.push(if recorded {
                 self.writer().end_seal(self.place().product_id(), &edition_id).await?;
                 Repair::AlreadyRecorded(edition_id)
+            } else if self.place().is_sealed(&edition_id).await? {
+                Repair::Left(edition_id)
             } else {
                 Repair::Unsealed(edition_id)
             });
         }
         Ok(repairs)
+    }
+
+    /// The editions of this product that have a journal, and whether the newest version names them.
+    async fn journals(&self) -> Result<Vec<(EditionId, bool)>, EditionError> {
+        let journalled = self.journalled().await?;
+        if journalled.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (version, _) = self.manifests().await?;
+        let recorded = |edition_id: &EditionId| {
+            let key = EditionKey::new(self.place().product_id().clone(), *edition_id);
+            version.as_ref().is_some_and(|version| version.status(&key).is_some())
+        };
+        Ok(journalled
+            .into_iter()
+            .map(|edition_id| (edition_id, recorded(&edition_id)))
+            .collect())
     }
 }
 

@@ -392,7 +392,7 @@ impl Core {
             command => {
                 let folds = matches!(&command, OnCatalogue::Inventory(InventoryCommand::Fold { .. }));
                 let intake = match folds {
-                    true => self.take_in(&chain).boxed().await?,
+                    true => self.take_in_registered(&chain).boxed().await?,
                     false => Intake::default(),
                 };
                 let mut answer = perform(command, catalogue, author).await?;

@@ -254,7 +254,7 @@ impl Core {
     }
 
     /// Takes the documents of every whole edition into the store that the fold looks at, each edition in one transaction.
-    pub(super) async fn take_in(self: &Arc<Self>, chain: &Chain) -> Result<Intake, ApiError> {
+    pub(super) async fn take_in_registered(self: &Arc<Self>, chain: &Chain) -> Result<Intake, ApiError> {
         let mut intake = Intake::default();
         let store = self.node_store(chain.documents);
         for asked in self.asked(chain).boxed().await? {

@@ -165,7 +165,7 @@ impl Office {
         let core = self.world.core();
         let opened = core.open_catalogue(Some(&self.catalog), Arc::new(Discard)).await;
         let (catalogue, chain) = opened.unwrap();
-        let intake = core.take_in(&chain).await.unwrap();
+        let intake = core.take_in_registered(&chain).await.unwrap();
         let mut report = catalogue.fold(author()).await.unwrap();
         intake.add_to(&mut report);
         self.spread(&chain).await.unwrap();
@@ -400,10 +400,11 @@ async fn a_registered_edition_is_taken_in_and_folded() {
     let mut changed = bytes.to_vec();
     changed[0] ^= 1;
     store.put_all(&[(list.clone(), changed.into())], &[]).unwrap();
-    assert!(publisher.unregistered().await.unwrap().is_some());
+    let options = CheckOptions::default();
     core.register(&chain, domain, &asked).await.unwrap();
     // The journal went in the step that asked.
-    assert_eq!(publisher.unregistered().await.unwrap(), None);
+    assert_eq!(publisher.repair().await.unwrap(), []);
+    assert!(publisher.unregistered(&options).await.unwrap().is_none());
     put_aside();
     let shown = core.registrations_of(&chain).await.unwrap();
     assert_eq!((shown.len(), shown[0].state.as_str()), (1, "refused"), "{shown:?}");

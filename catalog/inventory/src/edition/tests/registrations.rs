@@ -12,9 +12,10 @@ use super::super::{
     testing::*,
 };
 use crate::{
-    doc::{Document as _, Pending, Sha256, layout},
+    doc::{Document as _, EditionId, Pending, Sha256, layout},
     reader::find_head,
     transition::EditionKey,
+    writer::Repair,
 };
 
 async fn sealed(world: &World, publisher: &Publisher) -> Publishable {
@@ -25,6 +26,11 @@ async fn sealed(world: &World, publisher: &Publisher) -> Publishable {
         .check(&sealed.manifest.edition_id, &CheckOptions::default())
         .await;
     report.unwrap().into_publishable().unwrap()
+}
+
+async fn unregistered(publisher: &Publisher) -> Option<EditionId> {
+    let found = publisher.unregistered(&CheckOptions::default()).await.unwrap();
+    found.map(|edition| edition.manifest().edition_id)
 }
 
 async fn seq(world: &World) -> u64 {
@@ -38,9 +44,9 @@ async fn a_publisher_registers_and_writes_no_version() {
     let world = World::in_memory(true).await;
     let before = seq(&world).await;
     let publisher = world.publisher().registering();
-    assert_eq!(publisher.unregistered().await.unwrap(), None);
+    assert_eq!(unregistered(&publisher).await, None);
     let edition = sealed(&world, &publisher).await;
-    assert_eq!(publisher.unregistered().await.unwrap(), Some(edition_id(1)));
+    assert_eq!(unregistered(&publisher).await, Some(edition_id(1)));
     assert!(matches!(
         publisher.record(&edition, "no").await,
         Err(EditionError::OnlyRegisters { .. })
@@ -73,6 +79,17 @@ async fn a_publisher_registers_and_writes_no_version() {
     assert_eq!(publisher.repair().await.unwrap(), []);
 }
 
+/// INV-401: an edition that was damaged after its seal is neither registered nor in the way of the next one.
+#[tokio::test]
+async fn a_damaged_seal_is_left() {
+    let world = World::in_memory(true).await;
+    let publisher = world.publisher().registering();
+    drop(sealed(&world, &publisher).await);
+    world.plant(&edition_id(1), "tables.json", b"{}").await;
+    assert_eq!(unregistered(&publisher).await, None);
+    assert_eq!(publisher.repair().await.unwrap(), [Repair::Left(edition_id(1))]);
+}
+
 /// INV-34: a journal that outlived the version that records its edition is removed, and records nothing.
 #[tokio::test]
 async fn a_journal_of_a_recorded_edition_goes() {
@@ -86,7 +103,10 @@ async fn a_journal_of_a_recorded_edition_goes() {
     world.store.create(&path, journal).await.unwrap();
     let before = seq(&world).await;
     let registering = world.publisher().registering();
-    assert_eq!(registering.repair().await.unwrap().len(), 1);
+    assert_eq!(
+        registering.repair().await.unwrap(),
+        [Repair::AlreadyRecorded(edition_id(1))]
+    );
     assert!(!world.contents().await.contains_key(&name));
     assert_eq!(seq(&world).await, before);
 }
