@@ -31,12 +31,7 @@ impl Site {
 
     /// A reader of some domains of another site's mesh.
     pub(crate) fn guest_of(&self, domains: &[&str]) -> Self {
-        self.member_of("reader", domains)
-    }
-
-    /// A member of some domains of another site's mesh.
-    pub(crate) fn member_of(&self, role: &str, domains: &[&str]) -> Self {
-        let mut invite = vec!["invite", "--role", role, "--expires", "10m", "--yes", "--no-wait"];
+        let mut invite = vec!["invite", "--role", "reader", "--expires", "10m", "--yes", "--no-wait"];
         for domain in domains {
             invite.extend(["--domain", domain]);
         }
