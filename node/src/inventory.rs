@@ -21,6 +21,7 @@ mod look;
 mod manifests;
 mod product;
 mod publish;
+mod register;
 mod reinstate;
 mod retention;
 mod s3;

@@ -31,6 +31,7 @@ mod offline;
 mod partitions;
 mod population;
 mod readme;
+mod registrations;
 mod retention;
 mod s3_server;
 mod sample;

@@ -103,6 +103,11 @@ impl Site {
         ]);
     }
 
+    /// Builds an edition whose rows all say `number`.
+    pub(crate) fn build(&self, product: &str, number: u64) {
+        build(&self.node, product, number);
+    }
+
     /// Builds and seals an edition whose rows all say `number`, and gives its id.
     pub(crate) fn seal(&self, product: &str, number: u64) -> String {
         seal(&self.node, product, number)
@@ -140,8 +145,8 @@ impl Site {
     }
 }
 
-/// As [`Site::seal`], on a node without a daemon.
-pub(crate) fn seal(node: &Node, product: &str, number: u64) -> String {
+/// As [`Site::build`], on a node without a daemon.
+fn build(node: &Node, product: &str, number: u64) {
     let rows = format!("station,at,degrees\nJFK,2013-01-01T05:00:00Z,{number}\nLGA,2013-01-01T05:00:00Z,{number}\n");
     let file = node.write(&format!("{product}.csv"), rows);
     let table = format!("{FLOW}={}", file.display());
@@ -152,6 +157,11 @@ pub(crate) fn seal(node: &Node, product: &str, number: u64) -> String {
         false => build.push("--replace"),
     }
     node.ok(&build);
+}
+
+/// As [`Site::seal`], on a node without a daemon.
+pub(crate) fn seal(node: &Node, product: &str, number: u64) -> String {
+    build(node, product, number);
     let sealed = node.json(&["edition", "seal", product]);
     assert_eq!(sealed["state"], "embargoed", "{sealed}");
     sealed["edition_id"].as_str().unwrap().to_owned()

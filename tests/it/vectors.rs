@@ -16,8 +16,8 @@ use sovm_object::{
     record::{
         AccessRecord, ColumnChange, ColumnDef, ColumnStats, CommitRecord, DomainGenesis, HeadClaim, InventoryVersion,
         KekRecord, KitRecord, ManifestOutline, MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectKind,
-        ObjectManifest, OpKind, PrefetchList, Profile, RejoinOffer, Role, RootAnnouncement, TableClass, TableGenesis,
-        TableOp, TimeRange, manifest::PartitionValues,
+        ObjectManifest, OpKind, PrefetchList, Profile, Registration, RejoinOffer, Role, RootAnnouncement, TableClass,
+        TableGenesis, TableOp, TimeRange, manifest::PartitionValues,
     },
     secret::{Dek, Kek, SiteKey},
     sign::{Body, Signed},
@@ -363,6 +363,19 @@ fn inventory() -> Vec<(&'static str, VerifiedEntry)> {
         ops_seen: seen.clone(),
         hlc: HLC,
     };
+    let registration = Registration {
+        mesh_id,
+        domain_id: DOMAIN,
+        catalog_id: [1; 16],
+        product: "weather".into(),
+        edition_id: [1, 1, 1, 1, 1, 1, 0x71, 1, 0x81, 1, 1, 1, 1, 1, 1, 1],
+        bundle: StorageId::from_bytes([2; 32]),
+        registration_sha256: [3; 32],
+        publisher: me,
+        seq: 19,
+        ops_seen: seen.clone(),
+        hlc: HLC,
+    };
     let edition_file = ObjectManifest {
         mesh_id,
         kind: ObjectKind::EditionFile,
@@ -397,6 +410,7 @@ fn inventory() -> Vec<(&'static str, VerifiedEntry)> {
         ("first Inventory version", signed(version(1, None, 15)).into()),
         ("next Inventory version", signed(version(2, Some([1; 32]), 16)).into()),
         ("prefetch list", signed(list).into()),
+        ("registration", signed(registration).into()),
         ("manifest of an edition file", signed(edition_file).into()),
     ]
 }

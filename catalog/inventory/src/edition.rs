@@ -8,6 +8,7 @@
 //! | seal | [`seal`]: [`seal::Journalled`] → [`seal::Flushed`] → [`seal::Fingerprinted`] → [`seal::Listed`] | the journal first, `manifest.json` last (INV-400) |
 //! | check | [`check::check`] | findings that name rule and file; a [`Stamps`] entry after a clean receive |
 //! | record | [`Publisher::record`] | a version that names the edition; the journal is removed |
+//! | register | [`Publisher::register`], [`registration`] | where another site writes: `pending/`, for its next fold |
 //! | open | [`OpenEdition`] | nothing: structures and observations, by dataflow, and no SQL (INV-59) |
 //!
 //! What an edition holds is its [`TableList`], `tables.json`: which data files each table consists of, which structure
@@ -33,6 +34,7 @@ mod list;
 mod merge;
 mod open;
 mod record;
+pub mod registration;
 pub mod seal;
 mod stamp;
 mod table_list;

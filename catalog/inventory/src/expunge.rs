@@ -27,7 +27,7 @@ use crate::{
     },
     gc::ProductFiles as _,
     reader::{FullInventory, ReadError, find_head},
-    store::{Creation, InventoryStore, PathError, Replacement, Revision, StoreError, StorePath},
+    store::{BucketStore, Creation, InventoryStore, PathError, Replacement, Revision, StoreError, StorePath},
     transition::{EditionKey, Refusal, Version, VersionError, check_expunge},
     verify::{DirectoryFiles, blocking, io_error},
 };

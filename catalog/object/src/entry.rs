@@ -11,8 +11,8 @@ use crate::{
     id::{DomainId, MeshId, RecordId, SiteId},
     record::{
         AccessRecord, CommitRecord, DomainGenesis, HeadClaim, InventoryVersion, KekRecord, KitRecord, ManifestOutline,
-        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectManifest, PrefetchList, RejoinOffer, RootAnnouncement,
-        TableGenesis, TableOp,
+        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectManifest, PrefetchList, Registration, RejoinOffer,
+        RootAnnouncement, TableGenesis, TableOp,
     },
     sign::{Body, Signed, SignedIn, VerifyError, decode_envelope},
 };
@@ -155,6 +155,8 @@ entries! {
     InventoryVersion(InventoryVersion) = 17, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
     /// Objects to fetch ahead of their manifests.
     PrefetchList(PrefetchList) = 18, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
+    /// An edition that a publisher asks to be recorded.
+    Registration(Registration) = 19, hlc hlc, mesh |b, _, mesh| b.mesh_id == *mesh;
 }
 
 impl EntryIn {
@@ -181,6 +183,7 @@ impl EntryKind {
                 | Self::KitRecord
                 | Self::InventoryVersion
                 | Self::PrefetchList
+                | Self::Registration
         )
     }
 

@@ -13,7 +13,7 @@ pub mod table;
 pub mod table_op;
 
 pub use access::{AccessRecord, UnwrapError};
-pub use inventory::{InventoryVersion, PrefetchList};
+pub use inventory::{InventoryVersion, PrefetchList, Registration};
 pub use manifest::{ColumnStats, ObjectKind, ObjectManifest, Profile, TimeRange};
 pub use membership::{
     CommitRecord, DomainGenesis, HeadClaim, KekRecord, MembershipOp, MeshGenesis, MeshName, NodeBinding, OpKind,

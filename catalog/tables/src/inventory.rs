@@ -1,10 +1,11 @@
-//! Versions of Inventory catalogues, as the entries here tell them.
+//! Versions of Inventory catalogues and registrations of editions, as the entries here tell them.
 
 use std::ops::ControlFlow;
 
 use sovm_object::{
+    entry::EntryKind,
     id::{DomainId, RecordId},
-    record::InventoryVersion,
+    record::{InventoryVersion, Registration},
 };
 
 use crate::{
@@ -12,8 +13,8 @@ use crate::{
     state::EntryState,
     store::{
         StoreError,
-        rows::{Key, form, record_at_end},
-        tables::{BY_VERSION, Rows},
+        rows::{Key, Scope, form, record_at_end},
+        tables::{BY_SCOPE, BY_VERSION, Rows},
     },
 };
 
@@ -41,6 +42,22 @@ pub(crate) fn versions(
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let id = record_at_end(&BY_VERSION, &key)?;
+        if let Some(state) = body::state(rows, &id)? {
+            found.push((id, body::of(rows, &id)?, state));
+        }
+    }
+    Ok(found)
+}
+
+/// Registrations of editions in a domain, whatever they count for, in the order of their ids.
+pub(crate) fn registrations(
+    rows: &(impl Rows + ?Sized),
+    domain: &DomainId,
+) -> Result<Vec<(RecordId, Registration, EntryState)>, StoreError> {
+    let prefix = Key::new().scope(Scope::Domain(*domain)).kind(EntryKind::Registration);
+    let mut found = Vec::new();
+    for key in rows.keys(&BY_SCOPE, &prefix, usize::MAX)? {
+        let id = record_at_end(&BY_SCOPE, &key)?;
         if let Some(state) = body::state(rows, &id)? {
             found.push((id, body::of(rows, &id)?, state));
         }

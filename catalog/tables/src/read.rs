@@ -14,7 +14,7 @@ use sovm_object::{
     kek::KekRing,
     record::{
         AccessRecord, CommitRecord, HeadClaim, InventoryVersion, KekRecord, KitRecord, MembershipOp, MeshName,
-        NodeBinding, ObjectKind, ObjectManifest, RejoinOffer, RootAnnouncement,
+        NodeBinding, ObjectKind, ObjectManifest, Registration, RejoinOffer, RootAnnouncement,
     },
     roster::Roster,
     secret::Dek,
@@ -371,6 +371,11 @@ pub trait Read: Rows {
     /// Catalogues that any version is known of, by domain.
     fn inventory_catalogs(&self) -> Result<Vec<(DomainId, [u8; 16])>, StoreError> {
         inventory::catalogs(self)
+    }
+
+    /// Registrations of editions in a domain, whatever they count for: one that doesn't is reported and never dropped.
+    fn registrations(&self, domain: &DomainId) -> Result<Vec<(RecordId, Registration, EntryState)>, StoreError> {
+        inventory::registrations(self, domain)
     }
 
     /// A document of the Inventory, exactly as it was written.

@@ -568,7 +568,10 @@ pub(crate) fn is_wanted(
                 }
             }
             // They name objects without describing them.
-            EntryKind::RootAnnouncement | EntryKind::InventoryVersion | EntryKind::PrefetchList
+            EntryKind::RootAnnouncement
+            | EntryKind::InventoryVersion
+            | EntryKind::PrefetchList
+            | EntryKind::Registration
                 if body::state(rows, &id)?.is_some_and(EntryState::is_accepted) =>
             {
                 return Ok((true, size));

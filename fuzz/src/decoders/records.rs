@@ -8,8 +8,8 @@ use sovm_object::{
     key,
     record::{
         AccessRecord, CommitRecord, DomainGenesis, HeadClaim, InventoryVersion, KekRecord, KitRecord, ManifestOutline,
-        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectManifest, PrefetchList, RecoveryRootBody, RejoinOffer,
-        RootAnnouncement, TableGenesis, TableOp,
+        MembershipOp, MeshGenesis, MeshName, NodeBinding, ObjectManifest, PrefetchList, RecoveryRootBody, Registration,
+        RejoinOffer, RootAnnouncement, TableGenesis, TableOp,
     },
     seal0::SealedIn,
     secret::Kek,
@@ -99,7 +99,7 @@ pub(super) fn record(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else {
         return;
     };
-    match kind % 19 {
+    match kind % 20 {
         0 => check::<RecoveryRootBody>(bytes),
         1 => check::<MeshGenesis>(bytes),
         2 => check::<MeshName>(bytes),
@@ -118,6 +118,7 @@ pub(super) fn record(bytes: &[u8]) {
         16 => check::<ManifestOutline>(bytes),
         17 => check::<InventoryVersion>(bytes),
         18 => check::<PrefetchList>(bytes),
+        19 => check::<Registration>(bytes),
         _ => check::<TableOp>(bytes),
     }
 }

@@ -171,6 +171,11 @@ pub(crate) enum InventoryCommand {
         #[command(flatten)]
         write: WriteArgs,
     },
+    /// Record the editions that publishers registered, as embargoed, and say of each other one why not
+    Fold {
+        #[command(flatten)]
+        write: WriteArgs,
+    },
     /// Give an embargoed edition another release time
     Reschedule {
         #[command(flatten)]
@@ -400,6 +405,7 @@ impl InventoryCommand {
             | Self::HandOver { write, .. }
             | Self::Release { write, .. }
             | Self::ReleaseDue { write }
+            | Self::Fold { write }
             | Self::Reschedule { write, .. }
             | Self::Cancel { write, .. }
             | Self::SupersedePending { write, .. }
@@ -410,6 +416,7 @@ impl InventoryCommand {
             | Self::Correct { write, .. }
             | Self::Describe { write, .. }
             | Self::Expunge { write, .. }
+            | Self::Fold { write }
             | Self::Retention { write, .. }
             | Self::Embargo { write, .. }
             | Self::Rebuild { write, .. } => Access::Writes(write),
@@ -501,6 +508,10 @@ impl InventoryCommand {
                 return Ok(Response::InventoryChange(Box::new(report)));
             }
             Self::Release { editions, .. } => Wish::Release(pairs(&editions)?),
+            Self::Fold { .. } => {
+                let report = catalogue.fold(author).await?;
+                return Ok(Response::InventoryChange(Box::new(report)));
+            }
             Self::ReleaseDue { .. } => Wish::ReleaseDue,
             Self::Reschedule { edition, at_time, .. } => Wish::Reschedule(edition.key(), at_time),
             Self::Cancel { edition, .. } => Wish::Cancel(edition.key()),

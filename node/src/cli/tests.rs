@@ -108,6 +108,7 @@ fn commands_of_the_design_parse() {
         "inventory release p 01980000-0000-7000-8000-000000000001 --store d",
         "inventory release p 01980000-0000-7000-8000-000000000001 q 01980000-0000-7000-8000-000000000001 --store d",
         "inventory release-due --store d --json",
+        "inventory fold --store d --reason r",
         "inventory reschedule p 01980000-0000-7000-8000-000000000001 --at 2026-07-30T08:30:00Z --store d",
         "inventory reschedule p 01980000-0000-7000-8000-000000000001 --never",
         "inventory cancel p 01980000-0000-7000-8000-000000000001",

@@ -10,6 +10,7 @@
 //! expunge    deletes an edition here for good, and says who may still hold some of it
 //! sql        the tables of live editions, for queries
 //! follow     takes over what was announced, one version at a time, whole or not at all
+//! register   asks the authority to record what was sealed here; at the authority, takes in what others sealed
 //! ```
 //!
 //! What is allowed is decided in [`sovm_inventory`], by the same code as for a catalogue in a directory; here its documents find their
@@ -22,6 +23,7 @@ mod data;
 mod expunge;
 mod follow;
 mod prefetch;
+mod register;
 mod seal;
 mod sql;
 mod store;

@@ -27,6 +27,8 @@ pub(crate) struct Catalogue {
     pub(super) shown: Address,
     /// Where the progress of long reads goes.
     pub(super) progress: Arc<dyn ProgressSink>,
+    /// Another site writes it, so what is sealed here is registered there.
+    pub(super) registers: bool,
 }
 
 impl Catalogue {
@@ -42,6 +44,15 @@ impl Catalogue {
             data,
             shown,
             progress,
+            registers: false,
+        }
+    }
+
+    /// The same as a copy of what another site writes.
+    pub(crate) fn registering(self) -> Self {
+        Self {
+            registers: true,
+            ..self
         }
     }
 

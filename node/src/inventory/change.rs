@@ -13,8 +13,8 @@ use sovm_inventory::{
     },
     fingerprint::CanonicalForm,
     transition::{
-        BatchReport, Context, EditionKey, Operation, Refusal, ReleaseClock, ReleaseWhen, Retention, RetentionSettings,
-        RollbackRequest, Transition, Version, apply, release_due, resolve_withdraw,
+        BatchReport, Context, EditionKey, Operation, PendingEdition, Refusal, ReleaseClock, ReleaseWhen, Retention,
+        RetentionSettings, RollbackRequest, Transition, Version, apply, fold, release_due, resolve_withdraw,
     },
     writer::{Base, Clock, CommitError, Committed, Outcome, Planned, SystemClock},
 };
@@ -42,6 +42,8 @@ pub(crate) enum Wish {
     Release(Vec<EditionKey>),
     /// Release whatever is due, as far as the rules allow.
     ReleaseDue,
+    /// Record what publishers registered, as far as the rules allow.
+    Fold(Folding),
     /// Give an embargoed edition another release time.
     Reschedule(EditionKey, Option<Instant>),
     /// Withdraw an embargoed edition.
@@ -66,6 +68,15 @@ pub(crate) enum Wish {
     Retention(WindowsChange),
 }
 
+/// What publishers registered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folding {
+    /// The editions that are whole.
+    pub(super) pending: Vec<PendingEdition>,
+    /// The others, and why; the version keeps it (INV-209).
+    pub(super) unfit: Vec<RefusedEdition>,
+}
+
 /// A retirement.
 #[derive(Debug)]
 pub(crate) struct Retire {
@@ -82,6 +93,7 @@ impl Wish {
             Self::Create(_) => "product-create",
             Self::Release(_) => "release",
             Self::ReleaseDue => "release-due",
+            Self::Fold(_) => "fold",
             Self::Reschedule(..) => "reschedule",
             Self::Cancel(_) => "cancel",
             Self::SupersedePending(_) => "supersede-pending",
@@ -101,6 +113,7 @@ impl Wish {
 enum Resolved {
     Operations(Vec<Operation>),
     ReleaseDue,
+    Fold(Folding),
     Create(NewProduct),
     Describe(Option<Json>),
     Retention(WindowsChange),
@@ -235,11 +248,22 @@ impl Judgement {
                 if !missing.is_empty() {
                     return Err(Undecided::Needs(missing));
                 }
-                // INV-209: the version keeps why the rest was refused.
-                let kept = report.refused.iter().fold(reason.to_owned(), |kept, (_, refusal)| {
-                    let between = if kept.is_empty() { "" } else { "; " };
-                    format!("{kept}{between}refused: {}", self.words(refusal).1)
-                });
+                let why = report.refused.iter().map(|(_, refusal)| self.words(refusal).1);
+                let kept = keeping(reason, why);
+                let next = report.transition.as_ref().map(|transition| planned(transition, kept));
+                Ok((next, report))
+            }
+            Resolved::Fold(folding) => {
+                let report = fold(base.version, folding.pending.clone(), &self.context()).map_err(fail)?;
+                let missing = self.missing(base.version, report.refused.iter().map(|(_, refusal)| refusal));
+                if !missing.is_empty() {
+                    return Err(Undecided::Needs(missing));
+                }
+                let why = report.refused.iter().map(|(_, refusal)| self.words(refusal).1);
+                let kept = keeping(
+                    reason,
+                    why.chain(folding.unfit.iter().map(|unfit| unfit.message.clone())),
+                );
                 let next = report.transition.as_ref().map(|transition| planned(transition, kept));
                 Ok((next, report))
             }
@@ -298,6 +322,14 @@ impl Judgement {
     }
 }
 
+/// INV-209: a version keeps why a batch refused the rest.
+fn keeping(reason: &str, refused: impl Iterator<Item = String>) -> String {
+    refused.fold(reason.to_owned(), |kept, why| {
+        let between = if kept.is_empty() { "" } else { "; " };
+        format!("{kept}{between}refused: {why}")
+    })
+}
+
 /// INV-217: the canonical forms whose fingerprints this build can compare.
 pub(super) fn canonical_forms() -> Result<BTreeSet<CleanText>, ApiError> {
     let forms = [CanonicalForm::ONE, CanonicalForm::SOVM_1].map(|form| form.as_str().parse::<CleanText>());
@@ -316,6 +348,11 @@ impl Catalogue {
             _ => None,
         };
         let mut judgement = Judgement::new(window)?;
+        if let Wish::Fold(folding) = &wish {
+            for pending in &folding.pending {
+                judgement.gathered.insert(pending.manifest.clone());
+            }
+        }
         let reason = author.reason.clone();
         let writer = self.writer(author, judgement.clock.clone())?;
         let resolved = self.resolve(wish).await?;
@@ -380,6 +417,7 @@ impl Catalogue {
                 return Ok(Resolved::Operations(editions.into_iter().map(release).collect()));
             }
             Wish::ReleaseDue => return Ok(Resolved::ReleaseDue),
+            Wish::Fold(folding) => return Ok(Resolved::Fold(folding)),
             Wish::Create(product) => return Ok(Resolved::Create(product)),
             Wish::Describe(description) => {
                 return Ok(Resolved::Describe(description.as_ref().map(Json::from)));
@@ -437,6 +475,7 @@ pub(crate) fn reported(operation: &str, store: &Address, committed: &Committed) 
         embargo: Some(root.embargo),
         changes: changes_of(root).unwrap_or_default(),
         refused: Vec::new(),
+        waiting: Vec::new(),
         current_failed: committed
             .current
             .as_ref()

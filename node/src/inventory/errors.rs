@@ -176,6 +176,9 @@ pub(crate) fn edition(error: &EditionError, product_id: &ProductId, store: &Addr
         EditionError::NoEdition { .. } | EditionError::DiscardSealed { .. } | EditionError::NotSealed { .. } => {
             format!("sovm edition list {product_id}{at}")
         }
+        EditionError::Unregistered { .. } => format!("sovm edition seal {product_id}{at}"),
+        EditionError::RegisteredOtherwise { .. } => format!("sovm edition seal {product_id}{at} without --release-at"),
+        EditionError::OnlyRegisters { .. } => "sovm inventory list names the site that writes it".to_owned(),
         EditionError::AlreadySealed { .. } => format!("sovm edition build {product_id}{at} begins the next one"),
         EditionError::Structure(_) => format!(
             "sovm edition build {product_id} --resume --replace-structures --structures FILE…{at} takes the messages there \

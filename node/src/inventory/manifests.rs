@@ -30,6 +30,11 @@ impl Gathered {
         &self.manifests
     }
 
+    /// A manifest that was read and verified before.
+    pub(super) fn insert(&mut self, manifest: Arc<Stored<Manifest>>) {
+        self.manifests.insert(manifest);
+    }
+
     /// Whether an edition's manifest was asked for already, with or without success.
     pub(super) fn knows(&self, edition: &EditionKey) -> bool {
         self.manifests.get(edition).is_some() || self.failed.contains_key(edition)

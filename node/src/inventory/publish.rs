@@ -83,7 +83,7 @@ impl Catalogue {
     }
 
     /// A publisher of a product that was created.
-    async fn publisher(
+    pub(super) async fn publisher(
         &self,
         author: Author,
         product_id: &ProductId,
@@ -100,6 +100,10 @@ impl Catalogue {
         };
         let writer = self.writer(author, Arc::new(SystemClock))?;
         let publisher = Publisher::new(self.editions_of(product_id).await?, writer, settings);
+        let publisher = match self.registers {
+            true => publisher.registering(),
+            false => publisher,
+        };
         Ok((publisher, version, profile))
     }
 
@@ -292,6 +296,9 @@ impl Catalogue {
         product_id: &ProductId,
         release_at: Option<Instant>,
     ) -> Result<EditionSealReport, ApiError> {
+        if self.registers {
+            return self.seal_to_register(author, product_id, release_at).await;
+        }
         let failed = |error| errors::edition(&error, product_id, &self.shown);
         let reason = author.reason.clone();
         let (publisher, version, profile) = self.publisher(author, product_id).await?;
@@ -384,7 +391,7 @@ impl Catalogue {
     }
 
     /// What a manifest says of its edition.
-    fn sealed(&self, manifest: &Manifest, sha256: Sha256) -> EditionSealReport {
+    pub(super) fn sealed(&self, manifest: &Manifest, sha256: Sha256) -> EditionSealReport {
         let data = |dataflow: &Urn| {
             let folder = format!("{}/", dataflow.id());
             let data = manifest.files.iter().filter(|file| file.root == FileRoot::Data);

@@ -241,6 +241,7 @@ fn payload_of(entry: &VerifiedEntry) -> (u8, Vec<u8>) {
         E::NewerManifest(entry) => (16, cbor::to_vec(entry.body())),
         E::InventoryVersion(entry) => (17, cbor::to_vec(entry.body())),
         E::PrefetchList(entry) => (18, cbor::to_vec(entry.body())),
+        E::Registration(entry) => (19, cbor::to_vec(entry.body())),
     }
 }
 

@@ -74,6 +74,36 @@ pub enum EditionError {
         /// The edition.
         edition_id: EditionId,
     },
+    /// A sealed edition that the catalogue's writer was not asked to record yet.
+    #[error(
+        "edition {edition_id} of product {product_id} is sealed and not registered yet: seal again, and it is (INV-403)"
+    )]
+    Unregistered {
+        /// The product.
+        product_id: ProductId,
+        /// The edition.
+        edition_id: EditionId,
+    },
+    /// A registration with another release time.
+    #[error(
+        "edition {edition_id} of product {product_id} is about to be registered with {release_at} release time: it can't be given another (INV-403)"
+    )]
+    RegisteredOtherwise {
+        /// The product.
+        product_id: ProductId,
+        /// The edition.
+        edition_id: EditionId,
+        /// The release time it is registered with, or "no".
+        release_at: String,
+    },
+    /// An edition was to be recorded in a catalogue that another site writes.
+    #[error(
+        "product {product_id} is in a catalogue that another site writes, so its editions are registered there (INV-409)"
+    )]
+    OnlyRegisters {
+        /// The product.
+        product_id: ProductId,
+    },
     /// An edition that isn't sealed was to be read as one.
     #[error("edition {edition_id} of product {product_id} has no manifest.json, so it is not sealed (INV-58)")]
     NotSealed {

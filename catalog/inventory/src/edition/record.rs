@@ -61,6 +61,8 @@ pub struct Publisher {
     place: ProductEditions,
     writer: Writer,
     settings: Arc<PublisherSettings>,
+    /// Another site writes the catalogue, so what is sealed here is registered with it.
+    registers: bool,
 }
 
 impl Publisher {
@@ -71,6 +73,16 @@ impl Publisher {
             place,
             writer,
             settings,
+            registers: false,
+        }
+    }
+
+    /// The same for a catalogue that another site writes (INV-409): nothing is recorded, neither by a repair, and what is sealed is
+    /// [registered](Self::register).
+    pub fn registering(self) -> Self {
+        Self {
+            registers: true,
+            ..self
         }
     }
 
@@ -163,6 +175,10 @@ impl Publisher {
         reason: &str,
         release_at: Option<Instant>,
     ) -> Result<Recorded, EditionError> {
+        if self.registers {
+            let product_id = self.place.product_id.clone();
+            return Err(EditionError::OnlyRegisters { product_id });
+        }
         let manifest = Arc::clone(edition.manifest());
         manifest.check_path(&self.place.product_id, &manifest.edition_id)?;
         let key = EditionKey::new(manifest.product_id.clone(), manifest.edition_id);
@@ -187,6 +203,9 @@ impl Publisher {
     /// INV-270: records what a seal of this product left unrecorded. INV-401: an edition that the publish check finds
     /// something wrong with is left where it is.
     pub async fn repair(&self) -> Result<Vec<Repair>, EditionError> {
+        if self.registers {
+            return self.settle().await;
+        }
         let mut clean = BTreeSet::new();
         for edition_id in self.journalled().await? {
             if self.place.is_sealed(&edition_id).await? {
@@ -217,7 +236,7 @@ impl Publisher {
     }
 
     /// The editions of this product that have a journal.
-    async fn journalled(&self) -> Result<Vec<EditionId>, EditionError> {
+    pub(super) async fn journalled(&self) -> Result<Vec<EditionId>, EditionError> {
         let folder = StorePath::parse(&format!("{}/journal", layout::product(&self.place.product_id)))?;
         let mut editions = Vec::new();
         for path in self.place.store.list(Some(&folder)).await? {
@@ -266,7 +285,7 @@ impl Publisher {
     }
 
     /// The newest version, and the manifests that recording needs of editions whose entries don't fill their records (INV-241).
-    async fn manifests(&self) -> Result<(Option<Version>, Manifests), EditionError> {
+    pub(super) async fn manifests(&self) -> Result<(Option<Version>, Manifests), EditionError> {
         let mut manifests = Manifests::default();
         let Some(found) = find_base(&*self.place.store).await? else {
             return Ok((None, manifests));

@@ -7,3 +7,4 @@ mod merge;
 mod open;
 mod publish;
 mod refusals;
+mod registrations;

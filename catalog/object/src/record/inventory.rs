@@ -1,10 +1,10 @@
-//! Records that bring an Inventory onto the mesh: a version of a catalogue, and what may be fetched ahead of it
-//! (DESIGN §10).
+//! Records that bring an Inventory onto the mesh: a version of a catalogue, what may be fetched ahead of it, and an edition that a
+//! publisher asks to be recorded (DESIGN §10).
 //!
-//! Neither holds a document. A version names the hash of its root and the object its new documents travel in; a list
-//! names ciphertexts and nothing about them.
+//! None holds a document. A version names the hash of its root and the object its new documents travel in; a list names ciphertexts
+//! and nothing about them; a registration names the object that an edition's documents travel in.
 
-use super::{body, check_ops_seen, check_sorted};
+use super::{MAX_NAME_BYTES, body, check_ops_seen, check_sorted};
 use crate::{
     cbor::DecodeError,
     hlc::Hlc,
@@ -92,6 +92,61 @@ fn check_list(list: &PrefetchList) -> Result<(), DecodeError> {
     check_sorted(4, &list.objects)?;
     list.objects.iter().try_for_each(|object| check_object(4, object))?;
     check_ops_seen(7, &list.ops_seen)
+}
+
+payload! {
+    /// An edition that a publisher sealed and asks the catalogue's authority to record (INV-403).
+    pub struct Registration {
+        /// The mesh.
+        2 mesh_id: MeshId,
+        /// The release domain.
+        3 domain_id: DomainId,
+        /// The catalogue.
+        4 catalog_id: [u8; 16],
+        /// The product.
+        5 product: String,
+        /// The edition, a UUIDv7.
+        6 edition_id: [u8; 16],
+        /// The plain file that holds the edition's documents and the registration's own.
+        7 bundle: StorageId,
+        /// SHA-256 of the exact bytes of `pending/<product>/<edition>.json`.
+        8 registration_sha256: [u8; 32],
+        /// Who sealed it.
+        9 publisher: SiteId,
+        /// The publisher's counter.
+        10 seq: u64,
+        /// Heads of the membership ops the publisher had seen.
+        11 ops_seen: Vec<RecordId>,
+        /// When.
+        12 hlc: Hlc,
+    }
+    check check_registration;
+}
+body!(Registration, "sovm/registration-v1", author: publisher, domain: |b| Some(b.domain_id));
+
+fn check_registration(registration: &Registration) -> Result<(), DecodeError> {
+    if !is_product(&registration.product) {
+        return Err(DecodeError::OutOfRange(5));
+    }
+    if !is_uuid7(&registration.edition_id) {
+        return Err(DecodeError::OutOfRange(6));
+    }
+    check_object(7, &registration.bundle)?;
+    check_ops_seen(11, &registration.ops_seen)
+}
+
+/// A product's id is a directory's name in every store, so it never climbs out of one.
+fn is_product(product: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&product.len())
+        && product.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && product
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+}
+
+/// Version 7 and the variant of RFC 9562; the rest is time and chance.
+const fn is_uuid7(id: &[u8; 16]) -> bool {
+    id[6] >> 4 == 7 && id[8] >> 6 == 0b10
 }
 
 /// SOP-55: the hash of nothing names no object.

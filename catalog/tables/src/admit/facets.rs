@@ -95,6 +95,7 @@ impl Facets {
                 }
             }
             EntryKind::PrefetchList => numbered!(r::PrefetchList, issuer, more_objects: objects),
+            EntryKind::Registration => numbered!(r::Registration, publisher, object: bundle),
         })
     }
 

@@ -115,6 +115,7 @@ impl Txn {
                 by_right!(r::InventoryVersion, |b| Scope::Domain(b.domain_id), authority, Append)
             }
             EntryKind::PrefetchList => by_right!(r::PrefetchList, |b| Scope::Domain(b.domain_id), issuer, Append),
+            EntryKind::Registration => by_right!(r::Registration, |b| Scope::Domain(b.domain_id), publisher, Append),
         }
     }
 

@@ -12,8 +12,8 @@ use sovm_object::{
     hlc::MAX_AHEAD_MS,
     id::{KekId, ManifestHash, SchemaFingerprint, SiteId, StorageId, TableId},
     record::{
-        AccessRecord, InventoryVersion, KekRecord, ObjectKind, ObjectManifest, OpKind, PrefetchList, Profile, Role,
-        TableGenesis, access::Grant,
+        AccessRecord, InventoryVersion, KekRecord, ObjectKind, ObjectManifest, OpKind, PrefetchList, Profile,
+        Registration, Role, TableGenesis, access::Grant,
     },
     secret::{Dek, Kek, SiteKey},
     sign::{Signed, VerifyError},
@@ -1167,7 +1167,7 @@ proptest! {
 
     /// SOP-154, SOP-264: any order of a longer story, with a removal, a second member and lying records in it.
     #[test]
-    fn any_order_of_a_longer_story(keys in prop::collection::vec(any::<u64>(), 20), cuts in any::<u16>()) {
+    fn any_order_of_a_longer_story(keys in prop::collection::vec(any::<u64>(), 22), cuts in any::<u16>()) {
         let world = World::new();
         let add = world.add_member();
         let add_reader =
@@ -1227,6 +1227,23 @@ proptest! {
             hlc: Hlc::new(NOW - 1_000, 0),
         };
         let late_list = PrefetchList { objects: vec![StorageId::from_bytes([0x43; 32])], seq: 61, ..list.clone() };
+        let registration = Registration {
+            mesh_id: world.mesh,
+            domain_id: world.domain,
+            catalog_id: [1; 16],
+            product: "weather".into(),
+            edition_id: [1, 1, 1, 1, 1, 1, 0x71, 1, 0x81, 1, 1, 1, 1, 1, 1, 1],
+            bundle: StorageId::from_bytes([0x44; 32]),
+            registration_sha256: [1; 32],
+            publisher: world.member.site_id(),
+            seq: 4,
+            ops_seen: vec![world.add_member().id()],
+            hlc: Hlc::new(NOW - 1_000, 0),
+        };
+        let late_registration =
+            Registration { bundle: StorageId::from_bytes([0x45; 32]), seq: 62, ..registration.clone() };
+        let (registration, late_registration) =
+            (world.sign(registration, &world.member), world.sign(late_registration, &world.member));
         let (version, rival) = (world.sign(version, &world.member), world.sign(rival, &world.member));
         let (list, late_list) = (world.sign(list, &world.member), world.sign(late_list, &world.member));
         let judged = [
@@ -1234,9 +1251,12 @@ proptest! {
             (list.id(), EntryState::Accepted),
             (rival.id(), refused(RefusalReason::Authority)),
             (late_list.id(), refused(RefusalReason::Authority)),
+            (registration.id(), EntryState::Accepted),
+            (late_registration.id(), refused(RefusalReason::Authority)),
         ];
         let mut entries = entries;
         entries.extend([version.into(), rival.into(), list.into(), late_list.into()]);
+        entries.extend([registration.into(), late_registration.into()]);
         let catalog = catalog();
         let mut events: Vec<_> = entries.into_iter().map(|entry| Event::Entries(vec![entry])).collect();
         events.push(Event::Bytes);
@@ -1254,7 +1274,7 @@ proptest! {
         }
         let wanted = catalog.read().unwrap().pending_bytes().unwrap();
         let wanted: BTreeMap<_, _> = wanted.iter().map(|object| (object.storage_id, object.accepted)).collect();
-        for (object, accepted) in [(0x41, true), (0x42, true), (0x43, false)] {
+        for (object, accepted) in [(0x41, true), (0x42, true), (0x43, false), (0x44, true), (0x45, false)] {
             prop_assert_eq!(wanted.get(&StorageId::from_bytes([object; 32])), Some(&accepted));
         }
         check_indexes(&catalog);

@@ -5,7 +5,7 @@ use sovm_object::{
     entry::EntryKind,
     hlc::Hlc,
     id::{DomainId, MeshId, RecordId, StorageId},
-    record::{InventoryVersion, OpKind, PrefetchList, Role},
+    record::{InventoryVersion, OpKind, PrefetchList, Registration, Role},
     secret::SiteKey,
     sign::Signed,
 };
@@ -348,6 +348,63 @@ fn named_objects_are_wanted_without_a_manifest() {
     let pending = catalog.read().unwrap().pending_bytes().unwrap();
     let described = pending.iter().find(|o| o.storage_id == world.storage_id).unwrap();
     assert_eq!((pending.len(), described.exact_byte_size), (3, Some(5_000)));
+    check_indexes(&catalog);
+}
+
+/// SOP-169, INV-403: whoever may append registers editions, and its bundle is wanted; a reader's registration is refused, kept and
+/// shown, and nothing is fetched for it. Of other domains' registrations none is shown.
+#[test]
+fn registrations_are_shown_with_what_they_count_for() {
+    let (world, catalog) = founded();
+    let add = world.op(
+        Some(world.domain),
+        OpKind::Add,
+        world.reader.site_id(),
+        Role::Reader,
+        (5, 0),
+        &[],
+    );
+    let registration = |key: &SiteKey, seen: &RecordId, seq: u64| Registration {
+        mesh_id: world.mesh,
+        domain_id: world.domain,
+        catalog_id: CATALOG,
+        product: "weather".into(),
+        edition_id: [1, 1, 1, 1, 1, 1, 0x71, 1, 0x81, 1, 1, 1, 1, 1, 1, 1],
+        bundle: bundle(seq),
+        registration_sha256: [7; 32],
+        publisher: key.site_id(),
+        seq,
+        ops_seen: vec![*seen],
+        hlc: Hlc::new(NOW - 2_000, 0),
+    };
+    let by_member = registration(&world.member, &world.add_member().id(), 70);
+    let by_reader = registration(&world.reader, &add.id(), 71);
+    let elsewhere = Registration {
+        domain_id: DomainId::from_bytes([0xff; 32]),
+        seq: 72,
+        ..by_member.clone()
+    };
+    commit(&catalog, |txn| {
+        world.admit(txn, add);
+        world.admit(txn, world.sign(by_member.clone(), &world.member));
+        world.admit(txn, world.sign(by_reader.clone(), &world.reader));
+        world.admit(txn, world.sign(elsewhere.clone(), &world.member));
+    });
+    let snapshot = catalog.read().unwrap();
+    let shown = snapshot.registrations(&world.domain).unwrap();
+    let found = |body: &Registration| {
+        let one = shown.iter().find(|(_, shown, _)| shown == body);
+        one.map(|(_, _, state)| *state)
+    };
+    assert_eq!(shown.len(), 2);
+    assert_eq!(found(&by_member), Some(EntryState::Accepted));
+    assert_eq!(found(&by_reader), Some(EntryState::Refused(RefusalReason::Authority)));
+    let others = snapshot.registrations(&elsewhere.domain_id).unwrap();
+    assert_eq!((others.len(), others[0].2), (1, EntryState::WaitingAuthority));
+    let pending = snapshot.pending_bytes().unwrap();
+    let wanted: Vec<_> = pending.iter().filter(|o| o.accepted).map(|o| o.storage_id).collect();
+    assert_eq!(wanted, [bundle(70)]);
+    drop(snapshot);
     check_indexes(&catalog);
 }
 

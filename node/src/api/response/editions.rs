@@ -93,6 +93,9 @@ pub struct EditionSealReport {
     pub artefacts: u64,
     /// `live` or `embargoed`; `null` when it was not recorded.
     pub state: Option<String>,
+    /// The site that was asked to record it; `null` when this one writes the catalogue.
+    #[serde(default)]
+    pub registered_with: Option<String>,
     /// When it becomes releasable; only while embargoed.
     pub release_at: Option<String>,
     /// The version that records it; `null` when none does.

@@ -185,6 +185,9 @@ pub struct InventoryChangeReport {
     pub changes: Vec<ProductChangeInfo>,
     /// What a batch refused, by product.
     pub refused: Vec<RefusedEdition>,
+    /// Registered editions that are not all here yet.
+    #[serde(default)]
+    pub waiting: Vec<WaitingEdition>,
     /// Why `CURRENT` doesn't name the version yet. The version stands; readers probe past `CURRENT`.
     pub current_failed: Option<String>,
 }
@@ -199,6 +202,17 @@ pub struct RefusedEdition {
     /// The number of the rule (`INV-n`).
     pub rule: u16,
     /// Why.
+    pub message: String,
+}
+
+/// A registered edition of which something is still on its way.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct WaitingEdition {
+    /// The product.
+    pub product_id: String,
+    /// The edition.
+    pub edition_id: String,
+    /// What it waits for.
     pub message: String,
 }
 
@@ -286,9 +300,16 @@ impl InventoryChangeReport {
     pub(super) fn attention(&self) -> Vec<String> {
         let current = self.current_failed.iter();
         let current = current.map(|why| format!("the version is written, and CURRENT does not name it yet: {why}"));
+        let waiting = self.waiting.iter().map(|waiting| {
+            format!(
+                "edition {} of product {} waits: {}",
+                waiting.edition_id, waiting.product_id, waiting.message
+            )
+        });
         self.refused
             .iter()
             .map(|refused| refused.message.clone())
+            .chain(waiting)
             .chain(current)
             .collect()
     }
@@ -297,12 +318,15 @@ impl InventoryChangeReport {
     pub(super) fn failure(&self) -> Option<ApiError> {
         (self.seq.is_none() && !self.refused.is_empty()).then(|| {
             let reasons: Vec<&str> = self.refused.iter().map(|refused| refused.message.as_str()).collect();
-            ApiError::new(
-                ErrorKind::Refused,
-                format!("nothing could be released: {}", reasons.join("; ")),
-            )
-            .safe("no version was written; what is embargoed stays so")
-            .next("sovm inventory release PRODUCT EDITION says for one edition how to go on")
+            let reasons = reasons.join("; ");
+            if self.operation == "fold" {
+                return ApiError::new(ErrorKind::Refused, format!("nothing could be recorded: {reasons}"))
+                    .safe("no version was written; the registrations are kept")
+                    .next("its publisher builds it anew from the live edition; sovm inventory list shows what waits");
+            }
+            ApiError::new(ErrorKind::Refused, format!("nothing could be released: {reasons}"))
+                .safe("no version was written; what is embargoed stays so")
+                .next("sovm inventory release PRODUCT EDITION says for one edition how to go on")
         })
     }
 }
@@ -360,7 +384,13 @@ impl CatalogueListReport {
                 catalogue.catalog_id
             ))
         });
-        alarms.collect()
+        let registrations = self.catalogues.iter().flat_map(|catalogue| &catalogue.registrations);
+        let refused = registrations.filter(|registration| registration.state == "refused");
+        let refused = refused.map(|registration| {
+            let why = registration.note.as_deref().unwrap_or_default();
+            format!("a registration is refused: {why}")
+        });
+        alarms.chain(refused).collect()
     }
 }
 
@@ -385,6 +415,24 @@ pub struct CatalogueInfo {
     pub releasing: Option<String>,
     /// Two versions that claim one number.
     pub alarm: Option<String>,
+    /// Editions that publishers asked its authority to record, and that no version records.
+    #[serde(default)]
+    pub registrations: Vec<RegistrationInfo>,
+}
+
+/// An edition that a publisher registered.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct RegistrationInfo {
+    /// The product.
+    pub product_id: String,
+    /// The edition.
+    pub edition_id: String,
+    /// The site that registered it.
+    pub publisher: String,
+    /// `whole`: the authority's next fold looks at it; `waiting`: something of it is on its way; `refused`.
+    pub state: String,
+    /// What it waits for, or why it is refused.
+    pub note: Option<String>,
 }
 
 /// `inventory audience`

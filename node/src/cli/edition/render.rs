@@ -38,12 +38,14 @@ pub(super) fn seal(report: &EditionSealReport, output: &Output) -> Result<(), Ap
     for finding in &report.findings {
         output.line(&finding.message)?;
     }
-    let Some(state) = &report.state else {
-        return Ok(());
+    let state = match (&report.state, &report.registered_with) {
+        (Some(state), _) => state.clone(),
+        (None, Some(authority)) => format!("registered with the authority {authority}"),
+        (None, None) => return Ok(()),
     };
     output.line(format!("{} {} {state}", report.product_id, report.edition_id))?;
     if report.repaired {
-        output.note("its seal had been interrupted; this recorded what was sealed");
+        output.note("its seal had been interrupted; this went on with what was sealed");
     }
     for table in &report.tables {
         let fingerprint = table.fingerprint.as_deref().unwrap_or_default();

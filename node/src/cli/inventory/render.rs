@@ -123,13 +123,22 @@ pub(super) fn change(report: &InventoryChangeReport) -> Vec<String> {
             refused.product_id, refused.edition_id, refused.message
         )
     });
-    done.chain(refused).collect()
+    let waiting = report.waiting.iter().map(|waiting| {
+        format!(
+            "{} {} waits: {}",
+            waiting.product_id, waiting.edition_id, waiting.message
+        )
+    });
+    done.chain(refused).chain(waiting).collect()
 }
 
 /// The version a command wrote.
 pub(super) fn written(report: &InventoryChangeReport) -> String {
     match (report.seq, &report.kind, &report.actor) {
         (Some(seq), Some(kind), Some(actor)) => format!("wrote version {seq}: {kind} by {actor}"),
+        _ if report.operation == "fold" && report.refused.is_empty() => {
+            "no registration can be recorded now; no version was written".to_owned()
+        }
         _ if report.refused.is_empty() => "nothing is due; no version was written".to_owned(),
         _ => "no version was written".to_owned(),
     }
@@ -284,7 +293,19 @@ pub(super) fn catalogues(report: &CatalogueListReport) -> String {
             }),
         ]);
     }
-    table.render()
+    let registrations = report.catalogues.iter().flat_map(|catalogue| &catalogue.registrations);
+    let lines = registrations.map(|registration| {
+        let publisher: String = registration.publisher.chars().take(10).collect();
+        let note = registration
+            .note
+            .as_ref()
+            .map_or_else(String::new, |note| format!(": {note}"));
+        format!(
+            "\nregistered by {publisher}: {} {}, {}{note}",
+            registration.product_id, registration.edition_id, registration.state
+        )
+    });
+    table.render() + &lines.collect::<String>()
 }
 
 /// Who can read what.

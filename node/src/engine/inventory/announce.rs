@@ -216,7 +216,7 @@ impl Core {
     }
 
     /// Seals documents into a plain file of the domain. Nobody sees it yet.
-    async fn make_bundle(self: &Arc<Self>, domain: &DomainId, bundle: &Bundle) -> Result<Ready, ApiError> {
+    pub(super) async fn make_bundle(self: &Arc<Self>, domain: &DomainId, bundle: &Bundle) -> Result<Ready, ApiError> {
         let sealed = blob::seal(&bundle.encode(), Dek::generate(), KeyRef::generate()).map_err(ApiError::bug)?;
         let id = sealed.storage_id;
         let durable = self.make_unnamed(sealed.bytes.into(), id).await?;
@@ -276,7 +276,7 @@ impl NodeStore {
         Ok(found.map(|found| found.bytes))
     }
 
-    async fn needed(&self, path: &str) -> Result<Bytes, ApiError> {
+    pub(super) async fn needed(&self, path: &str) -> Result<Bytes, ApiError> {
         self.bytes(path).await?.ok_or_else(|| {
             ApiError::new(ErrorKind::Integrity, format!("{path} is missing in {}", Self::SHOWN))
                 .safe("nothing was changed")
@@ -344,7 +344,7 @@ impl NodeStore {
     }
 
     /// An edition's documents and objects. One that was expunged since has none.
-    async fn edition(
+    pub(super) async fn edition(
         &self,
         product: &ProductId,
         edition: &EditionId,

@@ -23,6 +23,7 @@ use super::{
     chains::{Chain, Founding, Public, new_store},
     data::NodePlace,
     follow::Progress,
+    register::Intake,
     store::NodeStore,
 };
 use crate::{
@@ -122,12 +123,16 @@ impl Core {
         self.follow_all().boxed().await?;
         let chain = self.chosen_chain(named).boxed().await?;
         let store = self.node_store(chain.documents);
-        let written_here = chain.founding.as_ref().filter(|_| chain.is_ours(self));
+        let full = chain.founding.as_ref().filter(|_| !chain.live_only);
         let place = NodePlace {
             store: store.clone(),
-            domain: written_here.map(|founding| founding.release_domain),
+            domain: full.map(|founding| founding.release_domain),
         };
         let catalogue = Catalogue::over(Arc::new(store), Arc::new(place), Address::Own, progress);
+        let catalogue = match chain.is_ours(self) {
+            true => catalogue,
+            false => catalogue.registering(),
+        };
         Ok((catalogue, chain))
     }
 
@@ -203,6 +208,7 @@ impl Core {
         progress: Option<&Progress>,
     ) -> Result<CatalogueInfo, ApiError> {
         let head = find_head(&self.node_store(chain.documents), None).await.ok();
+        let registrations = self.registrations_of(chain).boxed().await?;
         let snapshot = self.read()?;
         let names = snapshot.domains()?;
         let name = |domain: &DomainId| {
@@ -225,6 +231,7 @@ impl Core {
             alarm: progress
                 .and_then(|progress| progress.fork.as_ref())
                 .map(ToString::to_string),
+            registrations,
         })
     }
 
@@ -355,6 +362,17 @@ fn untold(error: ApiError) -> ApiError {
         .next("sovm inventory announce")
 }
 
+/// What was sealed stays sealed; the same command asks again.
+fn unasked(error: ApiError) -> ApiError {
+    let message = format!(
+        "it is sealed here, and its authority was not asked to record it: {}",
+        error.message
+    );
+    ApiError { message, ..error }
+        .safe("the edition is kept as it was sealed; nobody else sees it")
+        .next("run the same command again")
+}
+
 fn releasing(progress: Option<&Progress>) -> Option<String> {
     let (seq, why) = progress?.releasing.as_ref()?;
     Some(format!("version {seq}: {why}"))
@@ -398,7 +416,13 @@ impl Core {
             command => command,
         };
         let (catalogue, chain) = self.open_catalogue(named, progress).boxed().await?;
-        let writes = command.writes();
+        // Whoever doesn't write the catalogue builds and seals editions for its authority to record.
+        let builds = matches!(&command, OnCatalogue::Edition(edition) if edition.writes());
+        let asks_in = match builds && !chain.is_ours(self) {
+            true => Some(self.check_may_register(&chain)?),
+            false => None,
+        };
+        let writes = command.writes() && asks_in.is_none();
         // A site that handed the catalogue over may still have to tell of the version in which it did.
         let tells = matches!(command, OnCatalogue::Inventory(InventoryCommand::Announce { .. }));
         if writes && !(tells && self.wrote_newest(&chain).boxed().await?) {
@@ -410,7 +434,24 @@ impl Core {
             OnCatalogue::Inventory(InventoryCommand::Prefetch { .. }) => {
                 Some(Response::Prefetch(self.prefetch(&chain).boxed().await?))
             }
-            command => Some(perform(command, catalogue, author).await?),
+            command => {
+                let folds = matches!(&command, OnCatalogue::Inventory(InventoryCommand::Fold { .. }));
+                let intake = match folds {
+                    true => self.take_in_registered(&chain).boxed().await?,
+                    false => Intake::default(),
+                };
+                let mut answer = perform(command, catalogue, author).await?;
+                match (&mut answer, asks_in) {
+                    (Response::InventoryChange(report), _) => intake.add_to(report),
+                    (Response::EditionSeal(report), Some(domain)) if report.findings.is_empty() => {
+                        let asked = self.register(&chain, domain, report).boxed().await;
+                        asked.map_err(unasked)?;
+                        report.registered_with = chain.authority.map(|authority| authority.to_string());
+                    }
+                    _ => {}
+                }
+                Some(answer)
+            }
         };
         if let Some(Response::InventoryExpunge(report)) = &mut answer {
             self.say_who_holds(&chain, report).boxed().await?;

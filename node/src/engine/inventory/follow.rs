@@ -44,8 +44,8 @@ pub(super) struct Progress {
     pub(super) fork: Option<Fork>,
 }
 
-/// Why a version is not taken over.
-enum Untaken {
+/// Why a version, or an edition that a publisher registered, is not taken over.
+pub(super) enum Untaken {
     /// Part of it is on its way.
     Waits(String),
     /// It is not what its statement says it is; its authority erred or lies.
@@ -209,7 +209,7 @@ impl Core {
         Ok(())
     }
 
-    async fn read_bundle(self: &Arc<Self>, id: StorageId) -> Result<Bundle, Untaken> {
+    pub(super) async fn read_bundle(self: &Arc<Self>, id: StorageId) -> Result<Bundle, Untaken> {
         let file = match self.open_file(id).await {
             Ok(file) => file,
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Incomplete) => {
@@ -224,7 +224,7 @@ impl Core {
     }
 
     /// Whether this node can open an object by a grant of this domain.
-    fn opens_in(&self, domain: &DomainId, object: &StorageId) -> Result<bool, ApiError> {
+    pub(super) fn opens_in(&self, domain: &DomainId, object: &StorageId) -> Result<bool, ApiError> {
         let snapshot = self.read()?;
         let granted = snapshot
             .access_records(object)?

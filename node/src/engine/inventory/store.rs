@@ -65,6 +65,11 @@ impl NodeStore {
         Ok(self.core.read()?.document(&self.documents, path)?.map(Bytes::from))
     }
 
+    /// The names of the documents that begin with `prefix`.
+    pub(super) fn below(&self, prefix: &str) -> Result<Vec<String>, ApiError> {
+        Ok(self.core.read()?.documents(&self.documents, prefix)?)
+    }
+
     /// Whether a document is there.
     pub(super) fn has(&self, path: &str) -> Result<bool, ApiError> {
         Ok(self.document(path)?.is_some())

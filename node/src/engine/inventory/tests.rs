@@ -34,8 +34,8 @@ use super::{
     data::{NodePlace, pointed_at, pointer_path},
 };
 use crate::{
-    api::{Discard, Exchange, Request, Response, Service as _},
-    inventory::{Author, DataPlace as _, Wish, identity},
+    api::{Discard, EditionSealReport, Exchange, InventoryChangeReport, Request, Response, Service as _},
+    inventory::{Author, DataPlace as _, NewProduct, Wish, identity},
 };
 
 const FLOW: &str = "urn:sdmx:org.sdmx.infomodel.datastructure.Dataflow=SYNTHETIC:DF_SYNTHETIC(1.0)";
@@ -131,6 +131,20 @@ impl Office {
     /// Builds, seals and records an edition of these rows; it is embargoed.
     async fn edition(&self, numbers: std::ops::Range<i64>) -> Arc<Stored<Manifest>> {
         let publisher = self.publisher().await;
+        let manifest = Self::sealed(&publisher, numbers).await;
+        let report = publisher
+            .check(&manifest.edition_id, &CheckOptions::default())
+            .await
+            .unwrap();
+        publisher
+            .record(&report.into_publishable().unwrap(), "a test")
+            .await
+            .unwrap();
+        manifest
+    }
+
+    /// Builds and seals an edition of these rows.
+    async fn sealed(publisher: &Publisher, numbers: std::ops::Range<i64>) -> Arc<Stored<Manifest>> {
         let mut builder = publisher.begin(Begin::default()).await.unwrap();
         if builder.previous().is_none() {
             let message = include_bytes!("../../../../catalog/inventory/tests/sdmx/structure_2.0.json");
@@ -144,16 +158,19 @@ impl Office {
             .await
             .unwrap();
         builder.replace_table(&flow(), &[path], Tier::Remote).await.unwrap();
-        let sealed = builder.seal(SealRequest::default()).await.unwrap();
-        let report = publisher
-            .check(&sealed.manifest.edition_id, &CheckOptions::default())
-            .await
-            .unwrap();
-        publisher
-            .record(&report.into_publishable().unwrap(), "a test")
-            .await
-            .unwrap();
-        sealed.manifest
+        builder.seal(SealRequest::default()).await.unwrap().manifest
+    }
+
+    /// Takes in what was registered, and folds it.
+    async fn fold(&self) -> InventoryChangeReport {
+        let core = self.world.core();
+        let opened = core.open_catalogue(Some(&self.catalog), Arc::new(Discard)).await;
+        let (catalogue, chain) = opened.unwrap();
+        let intake = core.take_in_registered(&chain).await.unwrap();
+        let mut report = catalogue.fold(author()).await.unwrap();
+        intake.add_to(&mut report);
+        self.spread(&chain).await.unwrap();
+        report
     }
 
     async fn change(&self, wish: Wish) -> Result<u64, crate::error::ApiError> {
@@ -407,6 +424,91 @@ async fn a_drill_restores_data_files() {
     assert_eq!(domain.edition_files, 1);
     assert!(domain.sampled_bytes >= size, "{domain:?}");
     assert_eq!(domain.objects, domain.files + domain.edition_files);
+}
+
+/// INV-403, INV-404: the documents of a registered edition are stored when all of them are what they say, and its edition is recorded as
+/// embargoed, once. One whose bytes were changed is refused by name, and nothing of it is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registered_edition_is_taken_in_and_folded() {
+    let office = Office::new().await;
+    let (core, chain) = (office.world.core().clone(), office.chain().await);
+    let domain = core.domain(None).unwrap();
+    let store = core.node_store(chain.documents);
+    let made = Wish::Create(NewProduct {
+        product_id: product(),
+        profile: ProductProfile {
+            kind: ProductKind::Data,
+            lifecycle: Lifecycle::Revisable,
+        },
+        title: None,
+    });
+    office.change(made).await.unwrap();
+
+    // A publisher has a store of its own. This one's documents are put aside before the authority looks.
+    let publisher = office.publisher().await.registering();
+    let manifest = Office::sealed(&publisher, 0..9).await;
+    let report = publisher.check(&manifest.edition_id, &CheckOptions::default()).await;
+    let publishable = report.unwrap().into_publishable().unwrap();
+    publisher.register(&publishable, None).await.unwrap();
+    let asked = EditionSealReport {
+        product_id: product().to_string(),
+        edition_id: manifest.edition_id.to_string(),
+        manifest_sha256: manifest.sha256().to_string(),
+        ..EditionSealReport::default()
+    };
+    let below = || {
+        let mut names = store.below("products/").unwrap();
+        names.extend(store.below("pending/").unwrap());
+        names
+    };
+    let travels: Vec<(String, Bytes)> = below()
+        .into_iter()
+        .filter(|name| !name.contains("/journal/"))
+        .map(|name| (name.clone(), store.document(&name).unwrap().unwrap()))
+        .collect();
+    let put_aside = || store.put_all(&[], &below()).unwrap();
+
+    let list = travels.iter().find(|(path, _)| path.ends_with("/tables.json"));
+    let (list, bytes) = list.unwrap();
+    let mut changed = bytes.to_vec();
+    changed[0] ^= 1;
+    store.put_all(&[(list.clone(), changed.into())], &[]).unwrap();
+    let options = CheckOptions::default();
+    core.register(&chain, domain, &asked).await.unwrap();
+    // The journal went in the step that asked.
+    assert_eq!(publisher.repair().await.unwrap(), []);
+    assert!(publisher.unregistered(&options).await.unwrap().is_none());
+    put_aside();
+    let shown = core.registrations_of(&chain).await.unwrap();
+    assert_eq!((shown.len(), shown[0].state.as_str()), (1, "refused"), "{shown:?}");
+    assert!(shown[0].note.as_ref().unwrap().contains(list.as_str()), "{shown:?}");
+    let folded = office.fold().await;
+    assert_eq!((folded.seq, folded.refused.len()), (None, 1), "{folded:?}");
+    assert_eq!(
+        (folded.refused[0].rule, &folded.refused[0].edition_id),
+        (104, &asked.edition_id)
+    );
+    assert_eq!(below(), Vec::<String>::new());
+
+    // Asked for twice with the right documents, it is one edition.
+    store.put_all(&travels, &[]).unwrap();
+    core.register(&chain, domain, &asked).await.unwrap();
+    core.register(&chain, domain, &asked).await.unwrap();
+    put_aside();
+    let folded = office.fold().await;
+    assert!(folded.seq.is_some(), "{folded:?}");
+    assert_eq!(folded.refused.len(), 1, "the changed one, by name: {folded:?}");
+    assert_eq!(office.states(&chain).await, [EditionState::Embargoed]);
+    assert_eq!(below().len(), travels.len());
+    let object = office.objects(&manifest).await[0];
+    assert_eq!(office.granted(&object), BTreeSet::from([domain]));
+    let again = office.fold().await;
+    assert_eq!((again.seq, again.refused.len()), (None, 0), "{again:?}");
+    assert_eq!(core.registrations_of(&chain).await.unwrap(), []);
+
+    office.release(manifest.edition_id).await.unwrap();
+    assert_eq!(office.granted(&object), BTreeSet::from([domain, office.public]));
+    assert_eq!(office.sum().await, (0..9).sum::<i64>());
 }
 
 /// A node that is not the authority writes nothing, and a hand-over names the next one in a version that the old one signs.

@@ -48,11 +48,29 @@ fn list(count: usize) -> PrefetchList {
     }
 }
 
+fn registration() -> Registration {
+    Registration {
+        mesh_id: MESH,
+        domain_id: DomainId::from_bytes([2; 32]),
+        catalog_id: [3; 16],
+        product: "weather".into(),
+        edition_id: EDITION,
+        bundle: StorageId::from_bytes([9; 32]),
+        registration_sha256: [6; 32],
+        publisher: key().site_id(),
+        seq: 10,
+        ops_seen: vec![],
+        hlc: Hlc::new(11, 0),
+    }
+}
+
+const EDITION: [u8; 16] = [1, 1, 1, 1, 1, 1, 0x71, 1, 0x81, 1, 1, 1, 1, 1, 1, 1];
+
 fn nothing() -> StorageId {
     StorageId::from_bytes(*blake3::hash(&[]).as_bytes())
 }
 
-/// Both formats byte for byte, as `docs/formats.md` says.
+/// The formats byte for byte, as `docs/formats.md` says.
 #[test]
 fn encodings_are_those_of_the_page() {
     let bytes = |byte: &str, count: usize| byte.repeat(count);
@@ -75,9 +93,20 @@ fn encodings_are_those_of_the_page() {
         format_args!("{}01{}", bytes("00", 7), bytes("00", 24)),
     );
     assert_eq!(hex::encode(to_vec(&list(2))), expected.replace(' ', ""));
+    let expected = format!(
+        "ac 0101 025820{} 035820{} 0450{} 0567{} 0650{} 075820{} 085820{} 095820{me} 0a0a 0b80 0c1a000b0000",
+        bytes("07", 32),
+        bytes("02", 32),
+        bytes("03", 16),
+        hex::encode("weather"),
+        hex::encode(EDITION),
+        bytes("09", 32),
+        bytes("06", 32),
+    );
+    assert_eq!(hex::encode(to_vec(&registration())), expected.replace(' ', ""));
 }
 
-/// SOP-130, SOP-140: versions, lists and manifests of edition files with their signatures, as a few lines of Python made them from
+/// SOP-130, SOP-140: versions, lists, registrations and manifests of edition files with their signatures, as a few lines of Python made them from
 /// `docs/formats.md`, and what must be refused in their place.
 #[test]
 fn entries_agree_with_the_page() {
@@ -98,11 +127,15 @@ fn entries_agree_with_the_page() {
         let again = match verified.kind() {
             EntryKind::InventoryVersion => again::<InventoryVersion>(entry, &key, &mesh, &mut counts.1),
             EntryKind::PrefetchList => again::<PrefetchList>(entry, &key, &mesh, &mut counts.1),
+            EntryKind::Registration => again::<Registration>(entry, &key, &mesh, &mut counts.1),
             _ => again::<ObjectManifest>(entry, &key, &mesh, &mut counts.1),
         };
         assert_eq!(again, signed, "{name}");
     }
-    assert_eq!(kinds, [(13, (2, 33)), (17, (3, 48)), (18, (2, 36))].into());
+    assert_eq!(
+        kinds,
+        [(13, (2, 33)), (17, (3, 48)), (18, (2, 36)), (19, (2, 62))].into()
+    );
     let longest = from_slice::<PrefetchList>(&bytes(&vectors["longest_list"])).unwrap();
     assert_eq!(longest.objects.len(), MAX_PREFETCH);
 }
@@ -123,16 +156,18 @@ fn again<B: Body>(entry: &serde_json::Value, key: &SiteKey, mesh: &MeshId, refus
     Signed::sign(body, key, mesh).bytes().to_vec()
 }
 
-/// Both are sealed entries of a domain, written by whom they name, in one mesh.
+/// All are sealed entries of a domain, written by whom they name, in one mesh.
 #[test]
 fn they_are_entries_of_a_domain() {
-    let (version, list) = (
+    let (version, list, registration) = (
         Signed::sign(version(), &key(), &MESH),
         Signed::sign(list(3), &key(), &MESH),
+        Signed::sign(registration(), &key(), &MESH),
     );
     for (kind, number, bytes) in [
         (EntryKind::InventoryVersion, 17, version.bytes()),
         (EntryKind::PrefetchList, 18, list.bytes()),
+        (EntryKind::Registration, 19, registration.bytes()),
     ] {
         assert_eq!((kind.as_u8(), EntryKind::from_u8(number)), (number, Some(kind)));
         assert!(kind.is_sealed() && !kind.is_mesh_level() && !kind.is_for_blind_replicas());
@@ -268,13 +303,72 @@ fn lists_are_bounded_sets() {
     assert_eq!(heads.check(), Err(DecodeError::OutOfRange(7)));
 }
 
+/// INV-19, INV-403: a registration names a product and an edition by ids that are names of directories, and a bundle.
+#[test]
+fn registrations_name_an_edition() {
+    let longest = format!("9{}", "-._~".repeat(31));
+    for good in [
+        registration(),
+        Registration {
+            product: "A".into(),
+            ..registration()
+        },
+        Registration {
+            product: format!("{longest}zZ0"),
+            ..registration()
+        },
+        Registration {
+            edition_id: [
+                0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xbf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+            ],
+            ..registration()
+        },
+    ] {
+        assert_eq!(from_slice::<Registration>(&to_vec(&good)).unwrap(), good);
+    }
+    let products = ["", ".", "..", ".a", "-a", "a/b", "a b", "a\n", "a\0", "ä", "%2e"].map(str::to_owned);
+    for product in products.into_iter().chain([format!("{longest}zZ01")]) {
+        let bad = Registration {
+            product,
+            ..registration()
+        };
+        let refused = from_slice::<Registration>(&to_vec(&bad));
+        assert_eq!(refused, Err(DecodeError::OutOfRange(5)), "{:?}", bad.product);
+    }
+    for (at, byte) in [(6, 0x41), (6, 0x81), (6, 0x01), (8, 0x01), (8, 0x41), (8, 0xc1)] {
+        let mut edition_id = EDITION;
+        edition_id[at] = byte;
+        let bad = Registration {
+            edition_id,
+            ..registration()
+        };
+        let refused = from_slice::<Registration>(&to_vec(&bad));
+        assert_eq!(refused, Err(DecodeError::OutOfRange(6)), "byte {at} is {byte:#x}");
+    }
+    let no_bundle = Registration {
+        bundle: nothing(),
+        ..registration()
+    };
+    assert_eq!(no_bundle.check(), Err(DecodeError::OutOfRange(7)));
+    let heads = Registration {
+        ops_seen: vec![RecordId::from_bytes([1; 32]); 2],
+        ..registration()
+    };
+    assert_eq!(heads.check(), Err(DecodeError::OutOfRange(11)));
+}
+
 /// Every field but `previous` must be there, and there is no other.
 #[test]
 fn fields_are_all_there_are() {
-    let maps = [(to_vec(&version()), 13, "version"), (to_vec(&list(2)), 8, "list")];
+    let maps = [
+        (to_vec(&version()), 13, "version"),
+        (to_vec(&list(2)), 8, "list"),
+        (to_vec(&registration()), 12, "registration"),
+    ];
     for (whole, fields, name) in maps {
         let decode = |bytes: &[u8]| match name {
             "version" => from_slice::<InventoryVersion>(bytes).map(drop),
+            "registration" => from_slice::<Registration>(bytes).map(drop),
             _ => from_slice::<PrefetchList>(bytes).map(drop),
         };
         assert_eq!(decode(&whole), Ok(()));
