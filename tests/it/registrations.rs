@@ -1,7 +1,5 @@
 //! Editions of a site that doesn't write the catalogue: it seals, the authority folds, the public reads after the release.
 
-use std::process::Stdio;
-
 use serde_json::Value;
 
 use crate::{
@@ -22,7 +20,7 @@ impl Houses {
         let office = Site::founder();
         office.catalogue();
         office.product("weather");
-        let press = writer_of(&office);
+        let press = office.writer_of(&["main"]);
         press.node.write("structures.json", structures("Weather"));
         knows_the_product(&press);
         Self { office, press }
@@ -51,24 +49,6 @@ impl Houses {
             registrations.iter().any(|registration| of(&registration)).then_some(())
         });
     }
-}
-
-/// A writer of the release domain. Such an invite wants the code compared that both devices show.
-fn writer_of(office: &Site) -> Site {
-    let invite = office
-        .node
-        .json(&["invite", "--role", "writer", "--domain", "main", "--no-wait"]);
-    let (id, ticket) = (invite["id"].as_str().unwrap(), invite["ticket"].as_str().unwrap());
-    let node = Node::init();
-    let mut joining = node.command(&["join", ticket]);
-    let mut joining = joining.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let code = eventually("the press asks to join", || {
-        let waited = office.node.json(&["invite", "wait", id, "--timeout", "5s"]);
-        waited["state"]["code"].as_str().map(str::to_owned)
-    });
-    office.node.ok(&["invite", "confirm", id, &code]);
-    assert!(joining.wait().unwrap().success());
-    Site::of(node)
 }
 
 /// The catalogue that shows everything.
