@@ -5,7 +5,6 @@ use serde_json::Value;
 use crate::{
     crash::killed,
     editions::structures,
-    harness::Node,
     office::{FLOW, Site, eventually},
 };
 

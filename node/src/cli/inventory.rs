@@ -416,7 +416,6 @@ impl InventoryCommand {
             | Self::Correct { write, .. }
             | Self::Describe { write, .. }
             | Self::Expunge { write, .. }
-            | Self::Fold { write }
             | Self::Retention { write, .. }
             | Self::Embargo { write, .. }
             | Self::Rebuild { write, .. } => Access::Writes(write),

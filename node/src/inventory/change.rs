@@ -254,7 +254,7 @@ impl Judgement {
                 Ok((next, report))
             }
             Resolved::Fold(folding) => {
-                let report = fold(base.version, folding.pending.clone(), &self.context()).map_err(fail)?;
+                let report = fold(base.version, folding.pending.clone(), &context).map_err(fail)?;
                 let missing = self.missing(base.version, report.refused.iter().map(|(_, refusal)| refusal));
                 if !missing.is_empty() {
                     return Err(Undecided::Needs(missing));

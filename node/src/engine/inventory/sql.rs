@@ -127,8 +127,8 @@ impl Core {
                 return Ok(None);
             }
             // The first store of a catalogue is the one that is followed.
-            held.entry(documents.catalog)
-                .or_insert((restore_epoch.get(), seq.get()));
+            let place = (restore_epoch.get(), seq.get());
+            held.entry(documents.catalog).or_insert(place);
             heads.push((documents, bytes));
         }
         for (domain, catalog) in snapshot.inventory_catalogs()? {

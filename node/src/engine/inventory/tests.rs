@@ -549,12 +549,15 @@ async fn an_expunged_edition_is_gone_from_every_chain() {
         opened.unwrap()
     };
     let (catalogue, _) = open().await;
-    let refused = catalogue.expunge(author(), key.clone(), false).await.unwrap_err();
+    let refused = catalogue
+        .expunge(author(), key.clone(), false, false)
+        .await
+        .unwrap_err();
     assert!(refused.message.contains("INV-412"), "{}", refused.message);
     office.change(Wish::Withdraw(product(), None)).await.unwrap();
 
     let (catalogue, chain) = open().await;
-    let mut report = catalogue.expunge(author(), key.clone(), false).await.unwrap();
+    let mut report = catalogue.expunge(author(), key.clone(), false, false).await.unwrap();
     core.say_who_holds(&chain, &mut report).await.unwrap();
     let objects: Vec<StorageId> = report
         .removed
