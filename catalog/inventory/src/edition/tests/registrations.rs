@@ -100,7 +100,8 @@ async fn a_journal_of_a_recorded_edition_goes() {
     let path = crate::store::StorePath::parse(&name).unwrap();
     let journal = world.store.get(&path).await.unwrap().unwrap().bytes;
     publisher.record(&edition, "a release").await.unwrap();
-    world.store.create(&path, journal).await.unwrap();
+    let created = world.store.create(&path, journal).await.unwrap();
+    assert_eq!(created, crate::store::Creation::Created);
     let before = seq(&world).await;
     let registering = world.publisher().registering();
     assert_eq!(
