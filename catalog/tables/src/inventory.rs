@@ -42,8 +42,13 @@ pub(crate) fn versions(
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let id = record_at_end(&BY_VERSION, &key)?;
-        if let Some(state) = body::state(rows, &id)? {
-            found.push((id, body::of(rows, &id)?, state));
+        let Some(state) = body::state(rows, &id)? else {
+            continue;
+        };
+        let registration: Registration = body::of(rows, &id)?;
+        // The index also has what came sealed for this domain and says that it belongs to another one.
+        if registration.domain_id == *domain {
+            found.push((id, registration, state));
         }
     }
     Ok(found)
@@ -58,8 +63,13 @@ pub(crate) fn registrations(
     let mut found = Vec::new();
     for key in rows.keys(&BY_SCOPE, &prefix, usize::MAX)? {
         let id = record_at_end(&BY_SCOPE, &key)?;
-        if let Some(state) = body::state(rows, &id)? {
-            found.push((id, body::of(rows, &id)?, state));
+        let Some(state) = body::state(rows, &id)? else {
+            continue;
+        };
+        let registration: Registration = body::of(rows, &id)?;
+        // The index also has what came sealed for this domain and says that it belongs to another one.
+        if registration.domain_id == *domain {
+            found.push((id, registration, state));
         }
     }
     Ok(found)
