@@ -11,14 +11,12 @@ use serde_json::{Value, json};
 use crate::{
     editions::structures,
     harness::{Node, Run},
-    s3_server::{BUCKET, S3Server},
+    s3_server::{BUCKET, S3Server, SECRET},
 };
 
 const FLOW: &str = "AG:WEATHER(1.0)";
 const ROWS: &str = "station,at,degrees\nJFK,2013-01-01T05:00:00Z,3.5\nLGA,2013-01-01T05:00:00Z,NA\n";
 const MORE: &str = "station,at,degrees\nEWR,2013-01-01T06:00:00Z,4\n";
-/// What no output may hold.
-const SECRET: &str = "a-hushed-key";
 
 /// A catalogue in the server's bucket, and a home without a node.
 struct Catalogue {
@@ -213,6 +211,26 @@ fn a_catalogue_lives_in_a_bucket() {
             assert!(here == catalogue.object(&key), "{key}");
         }
     }
+
+    let expunge = [
+        "inventory",
+        "expunge",
+        "weather",
+        &second,
+        "--yes",
+        "--reason",
+        "a name in it",
+    ];
+    catalogue.refuses(&expunge, &["has no lock", "--only-writer"]);
+    let done = catalogue.json(&[&expunge[..], &["--only-writer"]].concat());
+    let removed = done["removed"].as_array().unwrap();
+    assert!(!removed.is_empty(), "{done}");
+    let keys = catalogue.keys("");
+    for file in removed {
+        let key = format!("deep/catalogue/{}", file["path"].as_str().unwrap());
+        assert!(!keys.contains(&key), "{key}");
+    }
+    catalogue.sound();
 }
 
 /// INV-395, INV-417: whatever somebody changes in the bucket behind a catalogue's back is found and named.
@@ -359,9 +377,10 @@ fn an_endpoint_that_is_not_there_says_so_in_time() {
         &[id, http, endpoint, ("AWS_TIMEOUT", "1s")],
         &["can't be reached", "in time", "AWS_ENDPOINT_URL"],
     );
-    drop(silent);
+    // Nobody listens on the lowest port, and nobody is given it.
+    let refused = ("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
     log(
-        &[id, http, endpoint],
+        &[id, http, refused],
         &["can't be reached", "the connection was refused", "AWS_ENDPOINT_URL"],
     );
     log(&[id, endpoint], &["http://", "AWS_ALLOW_HTTP"]);

@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+/// The key that no output may hold.
+pub(crate) const SECRET: &str = "a-hushed-key";
 /// The bucket that every server has.
 pub(crate) const BUCKET: &str = "books";
 
@@ -60,7 +62,7 @@ impl S3Server {
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         [
             ("AWS_ACCESS_KEY_ID", "an-id".to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", "a-hushed-key".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
             ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port)),
             ("AWS_ALLOW_HTTP", "true".to_owned()),

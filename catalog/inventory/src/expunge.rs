@@ -25,7 +25,7 @@ use crate::{
         CleanText, DocError, Document as _, EditionId, EntryStatus, Expunged, ExpungedFile, FilePath, FileRoot,
         Instant, JsonObject, Manifest, ProductId, Sha256, SharedFile, Stored, Unverified, layout,
     },
-    gc::ProductFiles as _,
+    gc::ProductFiles,
     reader::{FullInventory, ReadError, find_head},
     store::{BucketStore, Creation, InventoryStore, PathError, Replacement, Revision, StoreError, StorePath},
     transition::{EditionKey, Refusal, Version, VersionError, check_expunge},
@@ -54,9 +54,7 @@ pub trait EditionBytes: Send + Sync {
 #[async_trait]
 impl EditionBytes for DirectoryFiles {
     async fn files(&self, edition: &EditionKey) -> Result<Vec<(String, u64)>, StoreError> {
-        let folder = layout::edition(&edition.product_id, &edition.edition_id);
-        let found = self.list_files(&folder).await?;
-        Ok(found.into_iter().map(|file| (file.path, file.size)).collect())
+        files_of(self, edition).await
     }
 
     async fn remove(&self, _edition: &EditionKey, path: &str) -> Result<(), StoreError> {
@@ -64,10 +62,7 @@ impl EditionBytes for DirectoryFiles {
     }
 
     async fn remove_data(&self, product_id: &ProductId, files: &[FilePath]) -> Result<(), StoreError> {
-        for file in files {
-            self.delete_file(&data_path(product_id, file)).await?;
-        }
-        Ok(())
+        remove_data_of(self, product_id, files).await
     }
 
     async fn settle(&self, product_id: &ProductId) -> Result<(), StoreError> {
@@ -85,9 +80,7 @@ impl EditionBytes for DirectoryFiles {
 #[async_trait]
 impl EditionBytes for BucketStore {
     async fn files(&self, edition: &EditionKey) -> Result<Vec<(String, u64)>, StoreError> {
-        let folder = layout::edition(&edition.product_id, &edition.edition_id);
-        let found = self.list_files(&folder).await?;
-        Ok(found.into_iter().map(|file| (file.path, file.size)).collect())
+        files_of(self, edition).await
     }
 
     async fn remove(&self, _edition: &EditionKey, path: &str) -> Result<(), StoreError> {
@@ -95,16 +88,30 @@ impl EditionBytes for BucketStore {
     }
 
     async fn remove_data(&self, product_id: &ProductId, files: &[FilePath]) -> Result<(), StoreError> {
-        for file in files {
-            self.delete_file(&data_path(product_id, file)).await?;
-        }
-        Ok(())
+        remove_data_of(self, product_id, files).await
     }
 
     /// What a bucket deleted stays deleted.
     async fn settle(&self, _product_id: &ProductId) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+async fn files_of(files: &dyn ProductFiles, edition: &EditionKey) -> Result<Vec<(String, u64)>, StoreError> {
+    let folder = layout::edition(&edition.product_id, &edition.edition_id);
+    let found = files.list_files(&folder).await?;
+    Ok(found.into_iter().map(|file| (file.path, file.size)).collect())
+}
+
+async fn remove_data_of(
+    files: &dyn ProductFiles,
+    product_id: &ProductId,
+    paths: &[FilePath],
+) -> Result<(), StoreError> {
+    for path in paths {
+        files.delete_file(&data_path(product_id, path)).await?;
+    }
+    Ok(())
 }
 
 /// Makes a folder's names durable; one that is not there any more went with its last file.

@@ -317,8 +317,8 @@ pub(crate) enum InventoryCommand {
         /// Delete it; there is no way back
         #[arg(long, required_unless_present = "dry_run", conflicts_with = "dry_run")]
         yes: bool,
-        /// In a bucket, which has no lock: nobody else writes to this catalogue now
-        #[arg(long)]
+        /// Nobody else writes meanwhile; must be said of a bucket, which has no lock
+        #[arg(long, conflicts_with = "dry_run")]
         only_writer: bool,
         #[command(flatten)]
         write: WriteArgs,

@@ -40,9 +40,17 @@ pub(super) struct Noted {
 /// Step 9.
 pub(super) fn recover(story: &mut Story, evidence: &mut Vec<String>) -> Result<(), Failure> {
     let page = story.stage.join("kit-page.txt");
-    let kit = ask!(story.alice, RecoveryKit, "recovery", "kit")?;
+    let kit = ask!(story.alice, RecoveryKit, "recovery", "kit", "--domain", "main")?;
     write_private(&page, &kit.page).map_err(|error| ApiError::io(format!("writing {}", page.display()), &error))?;
-    let checkpoints = ask!(story.alice, RecoveryCheckpoint, "recovery", "checkpoint")?.checkpoints;
+    let made = ask!(
+        story.alice,
+        RecoveryCheckpoint,
+        "recovery",
+        "checkpoint",
+        "--domain",
+        "main"
+    )?;
+    let checkpoints = made.checkpoints;
     let Some(checkpoint) = checkpoints.into_iter().find(|checkpoint| checkpoint.domain == "main") else {
         return Err(Failure::claim("no checkpoint of `main` was written"));
     };

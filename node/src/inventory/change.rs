@@ -322,10 +322,15 @@ impl Judgement {
     }
 }
 
+/// How much of a refusal a version keeps.
+const REFUSAL_CHARS: usize = 300;
+
 /// INV-209: a version keeps why a batch refused the rest.
 fn keeping(reason: &str, refused: impl Iterator<Item = String>) -> String {
     refused.fold(reason.to_owned(), |kept, why| {
         let between = if kept.is_empty() { "" } else { "; " };
+        // It stays in the chain for good, and somebody else's edition may have hundreds of faults.
+        let why: String = why.chars().take(REFUSAL_CHARS).collect();
         format!("{kept}{between}refused: {why}")
     })
 }

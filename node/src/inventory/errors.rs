@@ -269,9 +269,11 @@ pub(crate) fn unexpunged(error: &ExpungeRefused, store: &Address) -> ApiError {
         }
         ExpungeRefused::Read(error) => return unread(error, store).safe("nothing was deleted"),
         ExpungeRefused::Store(error) => {
-            return storage(error)
-                .safe("what was to go stands in the record; the rest of the catalogue is as it was")
-                .next("run the same command again: it goes on where this one ended");
+            let failed = storage(error).safe("nothing was deleted that the record does not name");
+            return match failed.next {
+                Some(_) => failed,
+                None => failed.next("run the same command again: it goes on where this one ended"),
+            };
         }
         ExpungeRefused::Building { edition } => (
             ErrorKind::Refused,
@@ -293,6 +295,14 @@ pub(crate) fn unexpunged(error: &ExpungeRefused, store: &Address) -> ApiError {
         ),
     };
     ApiError::new(kind, chain(error)).safe("nothing was deleted").next(next)
+}
+
+/// What an expunge would do, or did, that cannot be read.
+pub(crate) fn unlooked(error: &ExpungeRefused, store: &Address) -> ApiError {
+    match error {
+        ExpungeRefused::Store(error) => storage(error).safe("nothing was changed"),
+        error => unexpunged(error, store),
+    }
 }
 
 /// A catalogue that cannot be read.

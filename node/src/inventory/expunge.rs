@@ -8,17 +8,18 @@ use sovm_inventory::{
 };
 use sovm_mesh::net::steps::reached;
 
-use super::{Author, Catalogue, errors};
+use super::{Address, Author, Catalogue, errors};
 use crate::{
     api::{ExpungeStages, ExpungedFileInfo, InventoryExpungeReport, SharedFileInfo},
     error::{ApiError, ErrorKind},
 };
 
-/// Copies of a catalogue's directory that nobody here can know of.
-const COPIES: [&str; 2] = [
-    "every backup and snapshot of the directory and of the disk it lies on, made since the edition was sealed",
-    "every directory made with sovm inventory export or sovm edition copy since then",
-];
+/// Copies that nobody here can know of.
+const OF_A_DIRECTORY: &str =
+    "every backup and snapshot of the directory and of the disk it lies on, made since the edition was sealed";
+const OF_A_BUCKET: &str =
+    "every older version of these objects, where the bucket keeps versions, and every replica and backup of the bucket";
+const EXPORTED: &str = "every directory made with sovm inventory export or sovm edition copy since then";
 
 impl Catalogue {
     /// INV-412: deletes what only this edition lists, after a record of it; a dry run says what that is.
@@ -34,17 +35,23 @@ impl Catalogue {
             layout::expunged(&edition.product_id, &edition.edition_id),
         );
         let failed = |error| errors::unexpunged(&error, &self.shown);
+        let copies = match &self.shown {
+            Address::Bucket(_) => OF_A_BUCKET,
+            Address::Own | Address::Directory(_) => OF_A_DIRECTORY,
+        };
         let mut report = InventoryExpungeReport {
             store: self.shown.to_string(),
             product_id: edition.product_id.to_string(),
             edition_id: edition.edition_id.to_string(),
             dry_run,
             record,
-            scrub: COPIES.map(str::to_owned).to_vec(),
+            scrub: vec![copies.to_owned(), EXPORTED.to_owned()],
             ..InventoryExpungeReport::default()
         };
         if dry_run {
-            let forecast = plan(&*self.store, &*bytes, &edition).await.map_err(failed)?;
+            let forecast = plan(&*self.store, &*bytes, &edition)
+                .await
+                .map_err(|error| errors::unlooked(&error, &self.shown))?;
             report.state = forecast.status.map(|status| status.to_string());
             report.resumed = forecast.earlier.is_some();
             report.fill(&forecast.removed, &forecast.stays);
@@ -86,7 +93,7 @@ impl Catalogue {
     /// When an edition was expunged, and by whom; none for one that was not.
     pub(super) async fn expunged(&self, edition: &EditionKey) -> Result<Option<String>, ApiError> {
         let record = record_of(&*self.store, edition).await;
-        let record = record.map_err(|error| errors::unexpunged(&error, &self.shown))?;
+        let record = record.map_err(|error| errors::unlooked(&error, &self.shown))?;
         Ok(record.map(|record| format!("it was expunged at {} by {}", record.begun_at, record.actor)))
     }
 

@@ -23,6 +23,9 @@ const MARK: &str = "sovm-put";
 /// How often a creation is tried that met another operation on the same name.
 const CONFLICTS_MAX: u32 = 5;
 
+/// A longer put goes through the client that waits longer.
+const SHORT_PUT_BYTES: usize = 1 << 20;
+
 /// An Inventory in a bucket, under a prefix of it or at its root.
 ///
 /// A put of one object is complete before it is visible there (INV-245); `If-None-Match: *` makes it exclusive, and
@@ -92,8 +95,16 @@ impl BucketStore {
             mode,
             ..PutOptions::default()
         };
-        let put = self.writes.put_opts(object, PutPayload::from_static(b"probe"), options);
+        let put = self.bucket.put_opts(object, PutPayload::from_static(b"probe"), options);
         put.await.map(drop)
+    }
+
+    /// The client for a put of so many bytes: a small one must not hang for as long as a large one may take.
+    fn writer(&self, length: usize) -> &dyn ObjectStore {
+        match length <= SHORT_PUT_BYTES {
+            true => &*self.bucket,
+            false => &*self.writes,
+        }
     }
 
     /// The object that has a name below the catalogue's root.
@@ -155,7 +166,7 @@ impl BucketStore {
         loop {
             let (options, mark) = marked(PutMode::Create);
             let payload = PutPayload::from_bytes(bytes.clone());
-            let conflict = match self.writes.put_opts(&object, payload, options).await {
+            let conflict = match self.writer(bytes.len()).put_opts(&object, payload, options).await {
                 Ok(_) => return Ok(Creation::Created),
                 Err(error @ ClientError::AlreadyExists { .. }) => error,
                 Err(error) => return Err(failed("creating", name, &error)),
@@ -267,13 +278,16 @@ impl InventoryStore for BucketStore {
             version: None,
         }));
         match self
-            .writes
+            .writer(bytes.len())
             .put_opts(&object, PutPayload::from_bytes(bytes), options)
             .await
         {
             Ok(_) => return Ok(Replacement::Replaced),
             Err(error) if BucketFailure::of(&error).fault() == BucketFault::NoBucket => return Err(failed(&error)),
-            Err(ClientError::Precondition { .. } | ClientError::NotFound { .. }) => {}
+            // A server that met another writer again and again says so in one of two ways.
+            Err(
+                ClientError::AlreadyExists { .. } | ClientError::Precondition { .. } | ClientError::NotFound { .. },
+            ) => {}
             Err(error) => return Err(failed(&error)),
         }
         match self.bears(&object, &mark).await {

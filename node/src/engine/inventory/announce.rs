@@ -49,6 +49,7 @@ use super::{
     },
     chains::{Chain, Public, before, new_store},
     data::{pointed_at, pointer_path},
+    follow::MAX_BUNDLE_BYTES,
     store::NodeStore,
 };
 use crate::{
@@ -164,7 +165,7 @@ impl Core {
         let bundle = objects[0].id();
         let outcome = async {
             for object in &new.data {
-                if !self.is_granted(&domain, object)? {
+                if !self.is_granted(chain, &domain, object)? {
                     objects.push(self.grant_again(&domain, object).await?);
                 }
             }
@@ -217,7 +218,18 @@ impl Core {
 
     /// Seals documents into a plain file of the domain. Nobody sees it yet.
     pub(super) async fn make_bundle(self: &Arc<Self>, domain: &DomainId, bundle: &Bundle) -> Result<Ready, ApiError> {
-        let sealed = blob::seal(&bundle.encode(), Dek::generate(), KeyRef::generate()).map_err(ApiError::bug)?;
+        let content = bundle.encode();
+        if content.len() as u64 > MAX_BUNDLE_BYTES {
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!(
+                    "the documents of one version have {} bytes, more than others read",
+                    content.len()
+                ),
+            )
+            .safe("nobody was told of it, and what others read is as it was"));
+        }
+        let sealed = blob::seal(&content, Dek::generate(), KeyRef::generate()).map_err(ApiError::bug)?;
         let id = sealed.storage_id;
         let durable = self.make_unnamed(sealed.bytes.into(), id).await?;
         let ready = self
@@ -232,10 +244,15 @@ impl Core {
         ready
     }
 
-    /// Whether the domain's members can open an object already.
-    fn is_granted(&self, domain: &DomainId, object: &StorageId) -> Result<bool, ApiError> {
+    /// Whether this node, or the catalogue's founder before it, granted the domain's members an object already. A grant of anybody else
+    /// may be of another key.
+    fn is_granted(&self, chain: &Chain, domain: &DomainId, object: &StorageId) -> Result<bool, ApiError> {
+        let writers = [Some(self.as_authority()), chain.founder];
         let records = self.read()?.access_records(object)?;
-        Ok(records.iter().any(|record| record.domain_id == *domain))
+        Ok(records.iter().any(|record| {
+            let issuer = Authority::from_bytes(*record.issuer.as_bytes());
+            record.domain_id == *domain && writers.contains(&Some(issuer))
+        }))
     }
 
     /// States an object that is here already for another domain, so that its key can be granted there.
@@ -253,10 +270,15 @@ impl Core {
         };
         let snapshot = self.read()?;
         let view = self.object_view(&snapshot, object)?;
-        let Some((_, manifest)) = view.as_ref().and_then(|view| view.manifests.first()) else {
+        let dek = self.find_dek(object)?;
+        let commitment = dek.commitment();
+        let manifest = view.as_ref().and_then(|view| {
+            let mut manifests = view.manifests.iter();
+            manifests.find(|(_, manifest)| manifest.dek_commitment == commitment)
+        });
+        let Some((_, manifest)) = manifest else {
             return Err(missing("has no manifest here"));
         };
-        let dek = self.find_dek(object)?;
         let manifest = self.sign_tableless(domain, Tableless::edition_file(manifest))?;
         Ready::new(durable, dek, manifest)
     }

@@ -135,7 +135,7 @@ impl DataFiles for NodeData {
         })))
     }
 
-    async fn create(&self, path: &FilePath, mut content: Box<dyn Read + Send>) -> Result<Creation, StoreError> {
+    async fn create(&self, path: &FilePath, content: Box<dyn Read + Send>) -> Result<Creation, StoreError> {
         let failed = |error| failed("creating", path, error);
         let name = StorePath::parse(&pointer_path(&self.product, path))?;
         let Some(domain) = self.place.domain else {
@@ -156,13 +156,42 @@ impl DataFiles for NodeData {
         let permitted = || core.check_may_publish(&core.read()?, &domain);
         permitted().map_err(failed)?;
         let spool_dir = core.home.path().to_owned();
-        let making = tokio::task::spawn_blocking(move || seal_rows(&mut *content, &spool_dir));
+        let mut content = WithRoom {
+            content,
+            core: core.clone(),
+            left: 0,
+        };
+        let making = tokio::task::spawn_blocking(move || seal_rows(&mut content, &spool_dir));
         let made = making.await.map_err(ApiError::bug).and_then(|made| made);
         let (sealed, dek) = made.map_err(failed)?;
         let id = sealed.storage_id;
         core.publish_edition_file(domain, sealed, dek).await.map_err(failed)?;
         // From here on the object is one of the domain's; a name that was taken meanwhile leaves it without one.
         self.place.store.create(&name, pointer(&id)).await
+    }
+}
+
+/// Room is looked at again after so many bytes.
+const ROOM_BYTES: u64 = 64 << 20;
+
+/// Rows on their way into a temporary file, which must leave the disk's reserve alone.
+struct WithRoom {
+    content: Box<dyn Read + Send>,
+    core: Arc<Core>,
+    /// Bytes until room is looked at again.
+    left: u64,
+}
+
+impl Read for WithRoom {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            let room = self.core.blobs.check_room(ROOM_BYTES);
+            room.map_err(|full| io::Error::new(io::ErrorKind::StorageFull, full))?;
+            self.left = ROOM_BYTES;
+        }
+        let read = self.content.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        Ok(read)
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use sovm_catalog::{DocumentStore, Read as _};
 use sovm_inventory::{
     doc::{FilePath, ProductId, layout},
@@ -40,18 +41,60 @@ fn failed(action: &'static str, path: &str, error: ApiError) -> StoreError {
 }
 
 impl NodePlace {
-    /// Documents below a folder in any chain of this node: an edition that was live lies in the chain of the public, too.
-    fn documents_below(&self, folder: &str) -> Result<Vec<(DocumentStore, String, u64)>, ApiError> {
+    /// The catalogue's own chains: the one worked on, and the one its public reads, where an edition that was live lies, too. What
+    /// another catalogue says of a product or a file of the same name decides nothing here.
+    async fn own_chains(&self) -> Result<BTreeSet<DocumentStore>, ApiError> {
+        let (core, own) = (self.store.core(), self.store.chain_of());
+        let mut chains = BTreeSet::from([own]);
+        if let Some(chain) = core.chain(own).boxed().await?
+            && let Some(public) = chain.founding.as_ref().and_then(|founding| founding.public)
+            && let Some(live) = core.live_chain(&public).boxed().await?
+            && live.founder == chain.founder
+        {
+            chains.insert(live.documents);
+        }
+        Ok(chains)
+    }
+
+    /// Documents below a folder in these chains.
+    fn documents_below(
+        &self,
+        chains: &BTreeSet<DocumentStore>,
+        folder: &str,
+    ) -> Result<Vec<(DocumentStore, String, u64)>, ApiError> {
         let prefix = format!("{folder}/");
         let snapshot = self.store.core().read()?;
         let mut found = Vec::new();
-        for store in snapshot.document_stores()? {
-            for path in snapshot.documents(&store, &prefix)? {
-                let size = snapshot.document(&store, &path)?.map_or(0, |bytes| bytes.len() as u64);
-                found.push((store, path, size));
+        for store in chains {
+            for path in snapshot.documents(store, &prefix)? {
+                let size = snapshot.document(store, &path)?.map_or(0, |bytes| bytes.len() as u64);
+                found.push((*store, path, size));
             }
         }
         Ok(found)
+    }
+
+    /// Takes out of `objects` what a document of these chains names that is not going.
+    fn spare_named(
+        &self,
+        chains: &BTreeSet<DocumentStore>,
+        going: &[Named],
+        objects: &mut BTreeSet<StorageId>,
+    ) -> Result<(), ApiError> {
+        let snapshot = self.store.core().read()?;
+        for store in chains {
+            for path in snapshot.documents(store, "products/")? {
+                let goes = going.iter().any(|(chain, gone)| chain == store && *gone == path);
+                if goes || !path.contains("/data/") {
+                    continue;
+                }
+                let named = snapshot.document(store, &path)?.and_then(|bytes| pointed_at(&bytes));
+                if let Some(object) = named {
+                    objects.remove(&object);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn remove_documents(&self, documents: &[Named]) -> Result<(), ApiError> {
@@ -66,17 +109,18 @@ impl NodePlace {
     /// The documents that name these data files' objects, and the objects.
     fn pointers(
         &self,
+        chains: &BTreeSet<DocumentStore>,
         product_id: &ProductId,
         files: &[FilePath],
     ) -> Result<(Vec<Named>, BTreeSet<StorageId>), ApiError> {
         let snapshot = self.store.core().read()?;
         let (mut documents, mut objects) = (Vec::new(), BTreeSet::new());
-        for store in snapshot.document_stores()? {
+        for store in chains {
             for file in files {
                 let path = pointer_path(product_id, file);
-                if let Some(bytes) = snapshot.document(&store, &path)? {
+                if let Some(bytes) = snapshot.document(store, &path)? {
                     objects.extend(pointed_at(&bytes));
-                    documents.push((store, path));
+                    documents.push((*store, path));
                 }
             }
         }
@@ -88,28 +132,28 @@ impl NodePlace {
 impl EditionBytes for NodePlace {
     async fn files(&self, edition: &EditionKey) -> Result<Vec<(String, u64)>, StoreError> {
         let folder = layout::edition(&edition.product_id, &edition.edition_id);
-        let found = self
-            .documents_below(&folder)
-            .map_err(|error| failed("listing", &folder, error))?;
+        let failed = |error| failed("listing", &folder, error);
+        let chains = self.own_chains().await.map_err(failed)?;
+        let found = self.documents_below(&chains, &folder).map_err(failed)?;
         // The same document in two chains is one file.
         let files: BTreeMap<String, u64> = found.into_iter().map(|(_, path, size)| (path, size)).collect();
         Ok(files.into_iter().collect())
     }
 
     async fn remove(&self, _edition: &EditionKey, path: &str) -> Result<(), StoreError> {
-        let remove = || -> Result<(), ApiError> {
-            let stores = self.store.core().read()?.document_stores()?;
-            let documents: Vec<_> = stores.into_iter().map(|store| (store, path.to_owned())).collect();
-            self.remove_documents(&documents)
-        };
-        remove().map_err(|error| failed("deleting", path, error))
+        let failed = |error| failed("deleting", path, error);
+        let chains = self.own_chains().await.map_err(failed)?;
+        let documents: Vec<_> = chains.into_iter().map(|store| (store, path.to_owned())).collect();
+        self.remove_documents(&documents).map_err(failed)
     }
 
     /// The objects first: as long as the documents that name them are there, a run that was interrupted finds them.
     async fn remove_data(&self, product_id: &ProductId, files: &[FilePath]) -> Result<(), StoreError> {
         let folder = layout::data(product_id);
         let failed = |error| failed("deleting", &folder, error);
-        let (documents, objects) = self.pointers(product_id, files).map_err(failed)?;
+        let chains = self.own_chains().await.map_err(failed)?;
+        let (documents, mut objects) = self.pointers(&chains, product_id, files).map_err(failed)?;
+        self.spare_named(&chains, &documents, &mut objects).map_err(failed)?;
         self.store.core().expunge_objects(&objects).await.map_err(failed)?;
         self.remove_documents(&documents).map_err(failed)
     }

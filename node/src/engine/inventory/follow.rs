@@ -44,6 +44,9 @@ pub(super) struct Progress {
     pub(super) fork: Option<Fork>,
 }
 
+/// The longest bundle that is read, or made: it is in memory whole.
+pub(super) const MAX_BUNDLE_BYTES: u64 = 256 << 20;
+
 /// Why a version, or an edition that a publisher registered, is not taken over.
 pub(super) enum Untaken {
     /// Part of it is on its way.
@@ -65,9 +68,18 @@ impl Core {
         let mut followed = Vec::new();
         for (domain, catalog) in self.read()?.inventory_catalogs()? {
             // Ids that no catalogue can have are nobody's.
-            if let Some(catalog) = CatalogId::from_bytes(catalog) {
-                followed.push((catalog, self.follow(&domain, catalog).boxed().await?));
-            }
+            let Some(catalog) = CatalogId::from_bytes(catalog) else {
+                continue;
+            };
+            // One catalogue that cannot be followed must not stop the others, nor queries.
+            let progress = match self.follow(&domain, catalog).boxed().await {
+                Ok(progress) => progress,
+                Err(error) => {
+                    tracing::warn!(%catalog, kind = ?error.kind, "a catalogue could not be followed");
+                    Progress::default()
+                }
+            };
+            followed.push((catalog, progress));
         }
         Ok(followed)
     }
@@ -96,8 +108,9 @@ impl Core {
                 // The version held is given up, with all before it back to one that both were built on.
                 Next::Switch(statement) => (statement, None, true),
             };
-            if chain.as_ref().is_some_and(|chain| chain.is_ours(self)) {
-                // What this node wrote is here; somebody with its key wrote something else.
+            if switches && chain.as_ref().is_some_and(|chain| chain.is_ours(self)) {
+                // What this node wrote is here; somebody with its key wrote something else. Versions after the one here are
+                // followed by their own author, too: a home that was restored from an older copy lacks them.
                 return Ok(progress);
             }
             let version = accepted
@@ -110,8 +123,11 @@ impl Core {
                 true => self.accepted_versions(domain, &catalog, (0, 0))?,
                 false => Vec::new(),
             };
-            let line = line_to(version, &all, &self.node_store(documents))?;
-            match self.take_over(domain, documents, &line, onto).boxed().await {
+            let taken = match line_to(version, &all, &self.node_store(documents), switches) {
+                Ok(line) => self.take_over(domain, documents, &line, onto).boxed().await,
+                Err(untaken) => Err(untaken),
+            };
+            match taken {
                 Ok(()) => progress.taken += 1,
                 Err(Untaken::Waits(why) | Untaken::Wrong(why)) => {
                     progress.releasing = Some((statement.version.seq, why));
@@ -215,8 +231,14 @@ impl Core {
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Incomplete) => {
                 return Err(Untaken::Waits("its documents are on their way".to_owned()));
             }
+            Err(error) if matches!(error.kind, ErrorKind::BadInput | ErrorKind::Integrity) => {
+                return Err(Untaken::Wrong(format!("its bundle: {}", error.message)));
+            }
             Err(error) => return Err(error.into()),
         };
+        if file.content_len() > MAX_BUNDLE_BYTES {
+            return Err(Untaken::Wrong(format!("its bundle has {} bytes", file.content_len())));
+        }
         let read = file.read(&self.blobs, 0..file.content_len()).await;
         let content = read.map_err(|error| self.file_fault(&id, error))?;
         let content = Bytes::copy_from_slice(&content);
@@ -239,8 +261,12 @@ fn line_to<'v>(
     version: &'v InventoryVersion,
     accepted: &'v [InventoryVersion],
     store: &NodeStore,
-) -> Result<Vec<&'v InventoryVersion>, ApiError> {
+    switches: bool,
+) -> Result<Vec<&'v InventoryVersion>, Untaken> {
     let mut line = vec![version];
+    if !switches {
+        return Ok(line);
+    }
     let mut oldest = version;
     while let Some((previous, number)) = oldest.previous.zip(oldest.version.checked_sub(1)) {
         let Some(seq) = Seq::new(number) else { break };
@@ -253,8 +279,10 @@ fn line_to<'v>(
                 && other.restore_epoch == oldest.restore_epoch
                 && other.authority == oldest.authority
         });
-        // Without its statement the documents will be found missing.
-        let Some(before) = before else { break };
+        // Its documents come with its own statement, and no later version brings them again.
+        let Some(before) = before else {
+            return Err(Untaken::Waits(format!("version {number} before it is on its way")));
+        };
         line.push(before);
         oldest = before;
     }
@@ -306,6 +334,10 @@ impl Taking<'_> {
             && named.map(|named| *named.as_bytes()) == version.previous;
         if !same {
             return Err(wrong("another version than its statement says".to_owned()));
+        }
+        // What it says of its authority must be readable, or nobody could follow it any further.
+        if let Err(error) = Authority::handed_to(&root.extensions) {
+            return Err(wrong(error.to_string()));
         }
         self.put.push((path, bytes.clone()));
         Ok(root)

@@ -257,7 +257,16 @@ impl Core {
     pub(super) async fn take_in_registered(self: &Arc<Self>, chain: &Chain) -> Result<Intake, ApiError> {
         let mut intake = Intake::default();
         let store = self.node_store(chain.documents);
-        for asked in self.asked(chain).boxed().await? {
+        let all = self.asked(chain).boxed().await?;
+        // What was taken in earlier and no longer counts, because its publisher was put out or somebody else registered it differently,
+        // must not be folded either.
+        let stale = stale(&all);
+        if !stale.is_empty() {
+            let lock = self.stores.of(&chain.documents);
+            let _held = lock.lock().await;
+            store.put_all(&[], &stale)?;
+        }
+        for asked in all {
             let Asked { edition, standing, .. } = asked;
             let refusal = match standing {
                 Standing::Whole(registered) => {
@@ -305,6 +314,20 @@ impl Core {
         };
         Ok(asked.into_iter().map(info).collect())
     }
+}
+
+/// Registrations in the store's `pending/` of editions that nobody's accepted registration asks for.
+fn stale(asked: &[Asked]) -> Vec<String> {
+    let whole: BTreeSet<&EditionKey> = asked
+        .iter()
+        .filter(|one| one.standing.whole().is_some())
+        .map(|one| &one.edition)
+        .collect();
+    asked
+        .iter()
+        .filter(|one| !whole.contains(&one.edition))
+        .map(|one| layout::pending(&one.edition.product_id, &one.edition.edition_id))
+        .collect()
 }
 
 /// One edition asked for twice with the same documents is one; with others, nobody knows which is meant, and all are refused.

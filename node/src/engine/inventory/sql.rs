@@ -4,7 +4,7 @@
 //! that it reads.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -17,7 +17,7 @@ use sovm_inventory::{
     reader::{LiveInventory, find_head},
 };
 use sovm_object::{
-    id::StorageId,
+    id::{DomainId, StorageId},
     pme::{Footer, OpenOptions},
     secret::Dek,
     types::{Column, columns_of_schema},
@@ -48,6 +48,8 @@ pub(in super::super) struct EditionTable {
     product: ProductId,
     edition: EditionId,
     objects: Vec<StorageId>,
+    /// Every data file it lists is named here.
+    whole: bool,
 }
 
 /// The live tables as they were found last.
@@ -63,8 +65,8 @@ struct Kept {
     tables: Arc<EditionTables>,
 }
 
-/// `CURRENT` of every chain here.
-type Heads = Vec<(DocumentStore, Vec<u8>)>;
+/// `CURRENT` of every chain here, and the domains this node reads.
+type Heads = (Vec<(DocumentStore, Vec<u8>)>, BTreeSet<DomainId>);
 
 impl Core {
     /// The tables of every live edition that is here whole. Where two catalogues have one product, the one written here counts,
@@ -89,6 +91,7 @@ impl Core {
         let commits = self.read()?.commit_counter()?;
         let heads = self.settled_heads()?;
         let mut chains = self.chains().boxed().await?;
+        self.keep_readable(&mut chains)?;
         chains.sort_by_key(|chain| (!chain.is_ours(self), chain.live_only, chain.catalog));
         let mut tables = EditionTables::new();
         for chain in &chains {
@@ -101,6 +104,34 @@ impl Core {
         }))
     }
 
+    /// Leaves out full chains that this node was put out of, which stand still, and the public's chain of a catalogue whose full one is
+    /// read here: a version may have come in one of the two only.
+    fn keep_readable(&self, chains: &mut Vec<Chain>) -> Result<(), ApiError> {
+        let reads = self.readable_domains()?;
+        chains.retain(|chain| {
+            let founding = chain.founding.as_ref().filter(|_| !chain.live_only);
+            founding.is_none_or(|founding| reads.contains(&founding.release_domain))
+        });
+        let covered: Vec<_> = chains
+            .iter()
+            .filter(|chain| !chain.live_only)
+            .filter_map(|chain| Some((chain.founding.as_ref()?.public?.catalog, chain.founder)))
+            .collect();
+        chains.retain(|chain| !chain.live_only || !covered.contains(&(chain.catalog, chain.founder)));
+        Ok(())
+    }
+
+    /// Domains with catalogues whose members this node is one of.
+    fn readable_domains(&self) -> Result<BTreeSet<DomainId>, ApiError> {
+        let mut domains = BTreeSet::new();
+        for (domain, _) in self.read()?.inventory_catalogs()? {
+            if self.readers_of(&domain)?.iter().any(|reader| reader.this_node) {
+                domains.insert(domain);
+            }
+        }
+        Ok(domains)
+    }
+
     fn keep_live(&self, kept: Kept) -> Arc<EditionTables> {
         let tables = kept.tables.clone();
         *self.live.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
@@ -111,7 +142,7 @@ impl Core {
     /// that is not here yet, or written and not pointed at.
     fn settled_heads(&self) -> Result<Option<Heads>, ApiError> {
         let snapshot = self.read()?;
-        let mut heads = Heads::new();
+        let mut heads = Vec::new();
         let mut held = BTreeMap::new();
         for documents in snapshot.document_stores()? {
             let Some(bytes) = snapshot.document(&documents, layout::CURRENT)? else {
@@ -144,7 +175,7 @@ impl Core {
                 return Ok(None);
             }
         }
-        Ok(Some(heads))
+        Ok(Some((heads, self.readable_domains()?)))
     }
 
     async fn add_live(self: &Arc<Self>, chain: &Chain, tables: &mut EditionTables) -> Result<(), ApiError> {
@@ -163,18 +194,26 @@ impl Core {
             let Some(edition) = shown.editions.last() else { continue };
             let path = format!("{}/{}", layout::edition(product, &edition.edition_id), TableList::NAME);
             let Some(bytes) = store.document(&path)? else { continue };
-            let list = TableList::decode(&bytes).map_err(ApiError::bug)?;
+            let Ok(list) = TableList::decode(&bytes) else {
+                tracing::warn!(%product, "the table list of a live edition cannot be read");
+                continue;
+            };
             for table in &list.tables {
                 let mut objects = Vec::with_capacity(table.files.len());
+                let mut whole = true;
                 for file in &table.files {
                     let pointer = store.document(&pointer_path(product, &file.path))?;
-                    objects.extend(pointer.and_then(|bytes| pointed_at(&bytes)));
+                    match pointer.and_then(|bytes| pointed_at(&bytes)) {
+                        Some(object) => objects.push(object),
+                        None => whole = false,
+                    }
                 }
                 let name = (product.to_string(), table.dataflow.id().to_owned());
                 let table = EditionTable {
                     product: product.clone(),
                     edition: edition.edition_id,
                     objects,
+                    whole,
                 };
                 tables.insert(name, table);
             }
@@ -187,6 +226,9 @@ impl Core {
         self: &Arc<Self>,
         table: &EditionTable,
     ) -> Result<Arc<dyn TableSource>, ApiError> {
+        if !table.whole {
+            return Err(table.not_here("a document that names one of its data files is missing"));
+        }
         let snapshot = self.read()?;
         let mut objects = Vec::with_capacity(table.objects.len());
         for id in &table.objects {

@@ -48,6 +48,11 @@ impl NodeStore {
         &self.core
     }
 
+    /// Which chain this is.
+    pub(super) const fn chain_of(&self) -> DocumentStore {
+        self.documents
+    }
+
     /// Puts documents in one transaction, over what is there: how a reader takes over what it verified.
     pub(super) fn put_all(&self, documents: &[(String, Bytes)], removed: &[String]) -> Result<(), ApiError> {
         let mut txn = self.core.catalog.begin()?;

@@ -1,6 +1,6 @@
 //! Plain files and data files of editions in a drill, and objects that are too long to be held in memory while they are copied or compared.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use sovm_catalog::{Read as _, Snapshot};
 use sovm_mesh::net::store::ObjectStore;
@@ -83,8 +83,11 @@ impl Core {
             let none = KekRing::default();
             restored.edition_files(domain, keys.domain(domain).map_or(&none, |keys| &keys.ring))?
         };
+        // INV-412: what was expunged is gone on purpose, so nothing of it has to come back.
+        let expunged: BTreeSet<StorageId> = self.read()?.expunged_bytes()?.into_iter().collect();
+        let files = files.iter().filter(|file| !expunged.contains(&file.storage_id));
         let mut back = 0;
-        for (number, file) in files.iter().enumerate() {
+        for (number, file) in files.enumerate() {
             let id = file.storage_id;
             proof.objects += 1;
             if !self.bring(store, places, id).await? {
