@@ -172,6 +172,42 @@ fn two_copies_that_wrote_several_versions_are_settled_like_those_of_one() {
 }
 
 /// An authority runs twice, and each copy writes so many versions, one or two, that the other one does not know.
+/// A home that was restored from an older copy takes over the versions that its site wrote since, and writes the next one on them.
+#[test]
+fn a_restored_home_goes_on_where_its_catalogue_is() {
+    let office = Site::founder();
+    office.catalogue();
+    office.product(PRODUCT);
+    let member = office.guest_of(&["main", "public"]);
+    let first = office.seal(PRODUCT, 1);
+    release(&office, &first);
+    member.reads(PRODUCT, 1);
+
+    let node = office.stop();
+    let backup = node.copy();
+    let office = Site::of(node);
+    let second = office.seal(PRODUCT, 2);
+    release(&office, &second);
+    member.reads(PRODUCT, 2);
+    let last = newest(&office.node);
+    eventually("the member holds the newest version", || {
+        (newest(&member.node) == last).then_some(())
+    });
+    drop(office.stop());
+
+    let restored = Site::of(backup);
+    eventually("the restored home holds what its site wrote", || {
+        (newest(&restored.node) == last).then_some(())
+    });
+    restored.reads(PRODUCT, 2);
+    let third = restored.seal(PRODUCT, 3);
+    release(&restored, &third);
+    member.reads(PRODUCT, 3);
+    assert_eq!(newest(&restored.node).0, last.0 + 2);
+    assert_eq!(forks(&member), Vec::<String>::new());
+    is_sound(&restored.node);
+}
+
 fn run_twice(versions: u64) {
     let office = Site::founder();
     office.catalogue();

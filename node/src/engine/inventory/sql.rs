@@ -77,12 +77,13 @@ impl Core {
         }
         let kept = self.live.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let commits = self.read()?.commit_counter()?;
-        if let Some(mut kept) = kept {
+        // While a version is on its way all is looked at again: what it waited for, a key say, may have come without a commit.
+        if let Some(mut kept) = kept.filter(|kept| kept.heads.is_some()) {
             if kept.commits == commits {
                 return Ok(kept.tables);
             }
             // Most commits have nothing to do with editions.
-            if kept.heads.is_some() && kept.heads == self.settled_heads()? {
+            if kept.heads == self.settled_heads()? {
                 kept.commits = commits;
                 return Ok(self.keep_live(kept));
             }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::Cursor, sync::Arc};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
-use sovm_catalog::Read as _;
+use sovm_catalog::{DocumentStore, Read as _};
 use sovm_inventory::{
     doc::{
         CatalogId, EditionId, EditionState, FileRoot, Lifecycle, Manifest, ProductId, ProductKind, Seq, Stored, Tier,
@@ -490,6 +490,13 @@ async fn a_registered_edition_is_taken_in_and_folded() {
     );
     assert_eq!(below(), Vec::<String>::new());
 
+    // What was taken in while a registration counted is not folded once it doesn't.
+    store.put_all(&travels, &[]).unwrap();
+    let folded = office.fold().await;
+    assert_eq!((folded.seq, folded.refused.len()), (None, 1), "{folded:?}");
+    assert_eq!(store.below("pending/").unwrap(), Vec::<String>::new());
+    put_aside();
+
     // Asked for twice with the right documents, it is one edition.
     store.put_all(&travels, &[]).unwrap();
     core.register(&chain, domain, &asked).await.unwrap();
@@ -606,4 +613,54 @@ async fn an_expunged_edition_is_gone_from_every_chain() {
         office.live_chain().await.catalog,
         chain.founding.unwrap().public.unwrap().catalog
     );
+}
+
+/// INV-412: an expunge deletes neither what another document of the catalogue names nor what another catalogue has under the same name.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expunge_spares_what_others_name() {
+    let office = Office::new().await;
+    let manifest = office.edition(0..10).await;
+    office.release(manifest.edition_id).await.unwrap();
+    office.change(Wish::Withdraw(product(), None)).await.unwrap();
+    let core = office.world.core();
+    let object = office.objects(&manifest).await[0];
+    let own = core.node_store(office.chain().await.documents);
+    let file = manifest.files.iter().find(|file| file.root == FileRoot::Data).unwrap();
+    let path = pointer_path(&product(), &file.path);
+    let pointer = own.document(&path).unwrap().unwrap();
+    let foreign = core.node_store(DocumentStore {
+        catalog: [9; 16],
+        ..office.chain().await.documents
+    });
+    foreign.put_all(&[(path.clone(), pointer.clone())], &[]).unwrap();
+    let shared = "products/other/data/shared.parquet".to_owned();
+    own.put_all(&[(shared, pointer.clone())], &[]).unwrap();
+
+    let opened = core.open_catalogue(Some(&office.catalog), Arc::new(Discard)).await;
+    let (catalogue, _) = opened.unwrap();
+    let key = EditionKey::new(product(), manifest.edition_id);
+    catalogue.expunge(author(), key, false, false).await.unwrap();
+    assert_eq!(own.document(&path).unwrap(), None);
+    assert_eq!(foreign.document(&path).unwrap(), Some(pointer));
+    assert!(core.blobs.has(object).await.unwrap());
+    assert_eq!(core.read().unwrap().expunged_bytes().unwrap(), []);
+}
+
+/// A live edition with a data file that nothing names here fails a query, which would else answer with fewer rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_not_whole_is_not_read() {
+    let office = Office::new().await;
+    let manifest = office.edition(0..10).await;
+    office.release(manifest.edition_id).await.unwrap();
+    let core = office.world.core();
+    let file = manifest.files.iter().find(|file| file.root == FileRoot::Data).unwrap();
+    let path = pointer_path(&product(), &file.path);
+    for chain in core.chains().await.unwrap() {
+        let store = core.node_store(chain.documents);
+        store.put_all(&[], std::slice::from_ref(&path)).unwrap();
+    }
+    let tables = core.edition_tables().await.unwrap();
+    let refused = core.edition_source(tables.values().next().unwrap()).await;
+    let refused = refused.err().unwrap();
+    assert!(refused.message.contains("is missing"), "{}", refused.message);
 }
