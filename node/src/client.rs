@@ -116,7 +116,12 @@ impl Client {
         // Ends with the connection; its errors reach us through the answer.
         let _driver = AbortOnDrop(tokio::spawn(connection).abort_handle());
 
-        let mut line = serde_json::to_vec(request).map_err(ApiError::bug)?;
+        // All that a request cannot say in JSON is a path that is no text.
+        let mut line = serde_json::to_vec(request).map_err(|error| {
+            ApiError::new(ErrorKind::BadInput, format!("the running node cannot be told: {error}"))
+                .safe("nothing was done")
+                .next("name a path that is UTF-8, or stop the node and run the command again")
+        })?;
         line.push(b'\n');
         let http = HttpRequest::post("/v1/call")
             .header(header::HOST, "sovm")

@@ -601,3 +601,90 @@ fn a_directory_that_is_not_there_says_what_to_do() {
     }
     assert!(!node.path("nowhere").exists());
 }
+
+/// INV-205, INV-208: an edition whose base is no longer live is refused before it is sealed, so that it can be discarded and the product goes
+/// on.
+#[test]
+fn a_base_that_was_taken_back_blocks_nothing() {
+    let catalogue = Catalogue::with_product(&[]);
+    let first = catalogue.first();
+    let table = format!("{FLOW}=more.csv");
+    let more = ["--append", "--table", &table];
+    catalogue.build(&more);
+    catalogue.ok(&["edition", "seal", "weather"]);
+    let open = catalogue.build(&more)["edition_id"].as_str().unwrap().to_owned();
+    catalogue.ok(&["inventory", "rollback", "weather", "--reason", "wrong"]);
+
+    let seal = ["edition", "seal", "weather"];
+    catalogue.refuses(&seal, &["INV-205", &open, &first, "still unsealed", "edition discard"]);
+    catalogue.ok(&["edition", "discard", "weather", &open]);
+    let built = catalogue.build(&more);
+    assert_eq!(built["previous"], first.as_str());
+    catalogue.ok(&seal);
+    assert_eq!(catalogue.json(&["inventory", "verify"])["findings"], json!([]));
+}
+
+/// A build that has to say what becomes of the rows leaves no edition behind.
+#[test]
+fn a_build_that_says_too_little_begins_nothing() {
+    let catalogue = Catalogue::with_product(&[]);
+    catalogue.first();
+    let table = format!("{FLOW}=more.csv");
+    let build = ["edition", "build", "weather", "--table", &table];
+    catalogue.refuses(&build, &["has 2 rows already", "no edition was begun", "--append"]);
+    catalogue.ok(&[&build[..], &["--append"]].concat());
+}
+
+/// INV-258, INV-412: while a newer version is there that cannot be read, nothing is deleted and nothing is published by the one before it.
+#[test]
+fn an_outdated_version_deletes_and_publishes_nothing() {
+    let catalogue = Catalogue::with_product(&[]);
+    let first = catalogue.first();
+    let live = catalogue.newest();
+    catalogue.ok(&["inventory", "withdraw", "weather", "--reason", "names of persons"]);
+    let withdrawn = catalogue.newest();
+    let root = |seq: u64| std::path::Path::new(&catalogue.store).join(format!("inventory/{seq:012}.json"));
+    let good = std::fs::read(root(withdrawn)).unwrap();
+    let mut bad = good.clone();
+    bad[good.len() / 2] ^= 1;
+    std::fs::write(root(withdrawn), &bad).unwrap();
+    let public = ["inventory", "export", "--live-only", "--to", "public"];
+    catalogue.run(&public).failed(1, &["INV-258", " safe: ", " next: "]);
+    std::fs::write(root(withdrawn), &good).unwrap();
+
+    let to = live.to_string();
+    catalogue.ok(&[
+        "inventory",
+        "correct",
+        "weather",
+        "--to",
+        &to,
+        "--reason",
+        "it was right",
+    ]);
+    let corrected = catalogue.newest();
+    let good = std::fs::read(root(corrected)).unwrap();
+    std::fs::remove_file(root(corrected)).unwrap();
+    let expunge = ["inventory", "expunge", "weather", &first, "--yes", "--reason", "no"];
+    catalogue
+        .run(&expunge)
+        .failed(1, &["INV-258", "nothing was deleted", " next: "]);
+    let verified = catalogue.run(&["inventory", "verify"]);
+    verified.failed(1, &["INV-258"]);
+    std::fs::write(root(corrected), good).unwrap();
+    assert_eq!(catalogue.json(&["inventory", "verify"])["findings"], json!([]));
+}
+
+/// A copy never lies inside the catalogue it is made of.
+#[test]
+fn a_copy_lies_outside() {
+    let catalogue = Catalogue::with_product(&[]);
+    let first = catalogue.first();
+    for inside in ["catalogue", "catalogue/products/copy", "catalogue/inventory"] {
+        catalogue.refuses(&["inventory", "export", "--to", inside], &["inside the catalogue"]);
+        catalogue.refuses(
+            &["edition", "copy", "weather", &first, "--to", inside],
+            &["inside the catalogue"],
+        );
+    }
+}

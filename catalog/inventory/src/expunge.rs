@@ -379,7 +379,7 @@ async fn look(
     bytes: &dyn EditionBytes,
     edition: &EditionKey,
 ) -> Result<(Forecast, Option<Revision>), ExpungeRefused> {
-    let head = find_head(store, None).await?.head;
+    let head = find_head(store, None).await?.certain()?;
     let version = FullInventory::load(store, head, None).await?.to_version()?;
     check_expunge(&version, edition)?;
     let others = listed_by_others(store, &version, edition).await?;

@@ -55,6 +55,18 @@ pub enum ReadError {
         /// What is wrong with it.
         why: Invalid,
     },
+    /// A version after the newest one that verifies is there or named.
+    #[error(
+        "version {seq} was written and cannot be read, so version {head} before it may be out of date (INV-258): {finding}"
+    )]
+    NewerLost {
+        /// That version.
+        seq: Seq,
+        /// The newest one that verifies.
+        head: Seq,
+        /// What was found of it.
+        finding: String,
+    },
     /// A document that everything else rests on can't be read.
     #[error(transparent)]
     Document(#[from] DocError),

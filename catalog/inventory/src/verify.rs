@@ -16,6 +16,7 @@ use crate::{
     reader::{self, ReadError, Way, find_head},
     section,
     store::{InventoryStore, StorePath},
+    transition::EditionKey,
 };
 
 mod chain;
@@ -75,6 +76,7 @@ pub async fn verify(store: &dyn InventoryStore, options: &Options<'_>) -> Report
         options,
         report: Report::new(options.findings_kept),
         live_only: false,
+        editions: BTreeSet::new(),
     };
     check.run().await;
     check.report
@@ -87,6 +89,8 @@ struct Check<'a> {
     report: Report,
     /// A live-only export drops editions that left live, so a `previous` may name one that is not in it.
     live_only: bool,
+    /// Editions whose manifest was read; older versions' entries have them read again.
+    editions: BTreeSet<EditionKey>,
 }
 
 impl Check<'_> {
@@ -175,6 +179,18 @@ impl Check<'_> {
                 reader::Finding::HistoryFieldsLost { .. } => continue,
                 reader::Finding::InvalidRoot { seq, .. } if *seq <= head.seq => continue,
                 reader::Finding::InvalidRoot { seq, .. } => layout::root(*seq),
+                reader::Finding::CurrentNamesBadRoot { named, .. }
+                    if (named.restore_epoch, named.seq) > (head.restore_epoch, head.seq) =>
+                {
+                    self.fault(
+                        layout::root(named.seq),
+                        Fault::VersionsLost {
+                            named: named.seq,
+                            head: head.seq,
+                        },
+                    );
+                    continue;
+                }
                 _ => layout::CURRENT.to_owned(),
             };
             self.fault(path, finding);

@@ -230,8 +230,9 @@ pub enum WriteError {
     },
     /// `CURRENT` names a version that isn't there.
     #[error(
-        "CURRENT names version {named}, but the newest version here is {head:?}: versions were lost, and writing \
-         would use a number again that a reader may hold (INV-258); restore the missing versions first"
+        "CURRENT names version {named}, but the newest version here is {}: versions were lost, and writing \
+         would use a number again that a reader may hold (INV-258); restore the missing versions first",
+        .head.map_or_else(|| "none".to_owned(), |head| head.to_string())
     )]
     CurrentAhead {
         /// What `CURRENT` names.

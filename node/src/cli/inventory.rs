@@ -315,7 +315,7 @@ pub(crate) enum InventoryCommand {
         #[arg(long)]
         dry_run: bool,
         /// Delete it; there is no way back
-        #[arg(long, required_unless_present = "dry_run", conflicts_with = "dry_run")]
+        #[arg(long, conflicts_with = "dry_run")]
         yes: bool,
         /// Nobody else writes meanwhile; must be said of a bucket, which has no lock
         #[arg(long, conflicts_with = "dry_run")]
@@ -486,9 +486,17 @@ impl InventoryCommand {
             Self::Expunge {
                 edition,
                 dry_run,
+                yes,
                 only_writer,
                 ..
             } => {
+                if !dry_run && !yes {
+                    return Err(ApiError::new(ErrorKind::Usage, "nothing says whether to look or to delete")
+                        .safe("nothing was deleted")
+                        .next(
+                            "the same command with --dry-run lists what would go; with --yes --reason TEXT it deletes that for good",
+                        ));
+                }
                 let report = catalogue.expunge(author, edition.key(), dry_run, only_writer).await?;
                 return Ok(Response::InventoryExpunge(Box::new(report)));
             }

@@ -116,11 +116,11 @@ fn problems(report: &StatusReport, now_ms: u64) -> Vec<String> {
             .unwrap_or_default();
         lines.push(format!("  {short} {}: {}{next}", object.state.word(), object.reason));
     }
-    if report.waiting.len() > SHOWN {
-        lines.push(format!(
-            "  and {} more (sovm object list)",
-            report.waiting.len() - SHOWN
-        ));
+    // The report names only so many of them, and counts all.
+    let waiting = counts.pending_bytes + counts.pending_access + counts.quarantined;
+    let shown = report.waiting.len().min(SHOWN) as u64;
+    if waiting > shown && shown > 0 {
+        lines.push(format!("  and {} more (sovm object list)", waiting - shown));
     }
     for peer in report.peers.iter().filter(|peer| peer.online) {
         let name = peer

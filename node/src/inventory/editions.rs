@@ -143,6 +143,7 @@ impl Catalogue {
         edition_id: EditionId,
         to: &Path,
     ) -> Result<EditionCopyReport, ApiError> {
+        self.check_apart(to)?;
         let (_, version) = self.newest().await?;
         let from = self.editions_of(product_id).await?;
         let key = EditionKey::new(product_id.clone(), edition_id);

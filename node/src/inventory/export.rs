@@ -18,7 +18,10 @@ use sovm_inventory::{
 };
 
 use super::{Address, Author, Catalogue, catalogue::identity, change::DESCRIPTION, errors, files::Reading};
-use crate::{api::InventoryExportReport, error::ApiError};
+use crate::{
+    api::InventoryExportReport,
+    error::{ApiError, ErrorKind},
+};
 
 impl Catalogue {
     /// INV-132, INV-391: copies the catalogue unchanged. A copy that was interrupted is repeated.
@@ -72,7 +75,39 @@ impl Catalogue {
     }
 
     async fn target(&self, to: &Path) -> Result<Self, ApiError> {
-        Self::open_or_make(Address::Directory(to.display().to_string()), self.progress.clone()).await
+        let Some(named) = to.to_str() else {
+            return Err(ApiError::new(
+                ErrorKind::BadInput,
+                format!("the name of {} is not UTF-8", to.display()),
+            )
+            .safe("nothing was copied")
+            .next("name a directory whose name is UTF-8 with --to DIR"));
+        };
+        self.check_apart(to)?;
+        Self::open_or_make(Address::Directory(named.to_owned()), self.progress.clone()).await
+    }
+
+    /// Refuses to copy into the catalogue's own directory: what lies there belongs to it, and would be collected or copied again.
+    pub(super) fn check_apart(&self, to: &Path) -> Result<(), ApiError> {
+        let Some(root) = self.data.directory() else {
+            return Ok(());
+        };
+        let failed = |error: std::io::Error| {
+            ApiError::io(format!("opening {}", to.display()), &error).safe("nothing was copied")
+        };
+        let root = root.canonicalize().map_err(failed)?;
+        let whole = std::path::absolute(to).map_err(failed)?;
+        // What is not there yet will lie in the nearest folder that is.
+        let there = whole.ancestors().find_map(|folder| folder.canonicalize().ok());
+        if there.is_some_and(|there| there.starts_with(&root)) {
+            return Err(ApiError::new(
+                ErrorKind::Refused,
+                format!("a copy in {} would lie inside the catalogue", to.display()),
+            )
+            .safe("nothing was copied")
+            .next("name a directory outside of it with --to DIR"));
+        }
+        Ok(())
     }
 }
 

@@ -133,6 +133,21 @@ impl Catalogue {
             };
             publisher.begin(begin).await.map_err(failed)?
         };
+        let list = builder.list();
+        let holds = |dataflow: &&Urn| list.table(dataflow).is_some_and(|table| !table.files.is_empty());
+        let unsaid = match build.rows {
+            Some(_) => None,
+            None => build.tables.iter().map(|(dataflow, _)| dataflow).find(holds),
+        };
+        if let Some(dataflow) = unsaid {
+            let refused = self.rows_unsaid(&builder, dataflow, &build);
+            if !build.resume {
+                let begun = builder.edition_id();
+                drop(builder);
+                publisher.discard(&begun).await.map_err(failed)?;
+            }
+            return Err(refused);
+        }
         if build.replace_structures {
             let carried: Vec<FilePath> = builder.list().structures.iter().map(|file| file.path.clone()).collect();
             for path in carried {
@@ -191,10 +206,10 @@ impl Catalogue {
         for (dataflow, paths) in by_dataflow {
             let held = builder.list().table(dataflow).and_then(|table| table.files.first());
             let held = held.map(|file| file.path.clone());
+            // With rows and nothing said of them, the build was refused before.
             let rows = match (&held, build.rows) {
-                (None, _) => Rows::Append,
+                (None, _) | (_, None) => Rows::Append,
                 (Some(_), Some(rows)) => rows,
-                (Some(_), None) => return Err(self.rows_unsaid(builder, dataflow, &build.product_id)),
             };
             let mut like = match (&held, rows) {
                 (Some(path), Rows::Append) => self.columns_of(&build.product_id, path).await?,
@@ -223,21 +238,18 @@ impl Catalogue {
         Ok(())
     }
 
-    fn rows_unsaid(&self, builder: &EditionBuilder, dataflow: &Urn, product_id: &ProductId) -> ApiError {
+    fn rows_unsaid(&self, builder: &EditionBuilder, dataflow: &Urn, build: &Build) -> ApiError {
         let rows = row_counts(builder).find(|(other, _)| other == dataflow);
         let rows = rows.map_or(0, |(_, rows)| rows);
         ApiError::new(
             ErrorKind::Refused,
             format!("{dataflow} has {rows} rows already, and nothing says whether they stay"),
         )
-        .safe(format!(
-            "no version was written; edition {} is begun and unsealed",
-            builder.edition_id()
-        ))
-        .next(format!(
-            "sovm edition build {product_id} --resume{} with the same files, and --append or --replace",
-            self.shown.option()
-        ))
+        .safe(match build.resume {
+            true => "no version was written; the unsealed edition is as it was",
+            false => "no version was written, and no edition was begun",
+        })
+        .next("the same command with --append, which keeps them, or --replace, which doesn't")
     }
 
     /// The columns of a data file, where its place tells them without its rows.
@@ -324,10 +336,20 @@ impl Catalogue {
         };
         let builder = publisher.resume().await.map_err(failed)?;
         let edition_id = builder.edition_id();
+        if let Err(error) = publisher.check_base(edition_id, builder.previous()).await {
+            let at = self.shown.option();
+            return Err(failed(error)
+                .safe("no version was written, and the edition is still unsealed")
+                .next(format!(
+                    "sovm edition discard {product_id} {edition_id}{at}, then sovm edition build {product_id}{at}, which begins from the live \
+                     edition"
+                )));
+        }
         let request = SealRequest {
             producer_fields: JsonObject::new(),
             extensions: JsonObject::new(),
             other_structures: other_structures.clone(),
+            release_at,
         };
         let sealed = builder.seal(request).await.map_err(failed)?;
         let options = CheckOptions {

@@ -49,6 +49,7 @@ impl Catalogue {
                     producer_fields: JsonObject::new(),
                     extensions: JsonObject::new(),
                     other_structures: other_structures.clone(),
+                    release_at,
                 };
                 let sealed = builder.seal(request).await.map_err(failed)?.manifest;
                 let checked = publisher.check(&sealed.edition_id, &options).await.map_err(failed)?;

@@ -12,7 +12,8 @@ use super::{
 /// INV-268: `products/<product_id>/journal/<edition_id>.json`, written before the manifest and removed once the edition is
 /// recorded (INV-34).
 ///
-/// Keys are written in the order `product_id`, `edition_id`, `previous`, `sealed_at`.
+/// Keys are written in the order `product_id`, `edition_id`, `previous`, `sealed_at`, and `release_at` where there is one, a field of
+/// this project: whoever completes an interrupted seal must not publish earlier than the one who began it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     /// The product.
@@ -23,6 +24,8 @@ pub struct Journal {
     pub previous: Option<EditionId>,
     /// When the seal began.
     pub sealed_at: Instant,
+    /// When the edition is to be released, where the seal was told.
+    pub release_at: Option<Instant>,
 }
 
 impl Journal {
@@ -57,6 +60,7 @@ impl JsonDocument for Journal {
             edition_id: fields.required("edition_id", text)?,
             previous: fields.required("previous", nullable(text))?,
             sealed_at: fields.required("sealed_at", text)?,
+            release_at: fields.optional("release_at", 268, text)?,
         })
     }
 
@@ -66,6 +70,9 @@ impl JsonDocument for Journal {
         out.push("edition_id", self.edition_id);
         out.push("previous", self.previous);
         out.push("sealed_at", self.sealed_at);
+        if let Some(release_at) = self.release_at {
+            out.push("release_at", release_at);
+        }
         out
     }
 

@@ -157,6 +157,27 @@ impl Publisher {
         self.place.discard(edition_id).await
     }
 
+    /// INV-205, INV-208: whether an edition built from `previous` could be recorded now. Asked before it is sealed, so that one that could
+    /// not is still unsealed, and can be discarded.
+    pub async fn check_base(&self, edition_id: EditionId, previous: Option<EditionId>) -> Result<(), EditionError> {
+        let (Some(version), _) = self.manifests().await? else {
+            return Ok(());
+        };
+        let schema_version: CleanText = super::SCHEMA_VERSION.parse()?;
+        let Some(live) = version.head(&self.place.product_id, &schema_version) else {
+            return Ok(());
+        };
+        if previous == Some(live.edition_id) {
+            return Ok(());
+        }
+        Err(EditionError::from(Refusal::NotFastForward {
+            edition: EditionKey::new(self.place.product_id.clone(), edition_id),
+            previous,
+            live: Some(live.edition_id),
+            schema_version,
+        }))
+    }
+
     /// INV-401: checks a sealed edition as one that is about to be recorded.
     pub async fn check(&self, edition_id: &EditionId, options: &CheckOptions<'_>) -> Result<CheckReport, EditionError> {
         check(&self.place, edition_id, CheckProfile::Publish, options).await
@@ -224,13 +245,21 @@ impl Publisher {
             if !clean.contains(&(manifest.edition_id, manifest.sha256())) {
                 return Ok(None);
             }
-            self.plan(
+            let planned = self.plan(
                 base,
                 &manifest,
                 &manifests,
-                None,
+                unrecorded.journal.release_at,
                 "recording an edition whose seal was interrupted",
-            )
+            );
+            match planned {
+                // What was live when it was built is not live any more. It stays where it is, and the product goes on without it.
+                Err(refused @ (Refusal::NotFastForward { .. } | Refusal::BuiltOnWithdrawn { .. })) => {
+                    tracing::warn!(%refused, "sealed and not recordable");
+                    Ok(None)
+                }
+                planned => planned,
+            }
         });
         Ok(repairs.await?)
     }
@@ -290,7 +319,7 @@ impl Publisher {
         let Some(found) = find_base(&*self.place.store).await? else {
             return Ok((None, manifests));
         };
-        let version = FullInventory::load(&*self.place.store, found.head, None)
+        let version = FullInventory::load(&*self.place.store, found.certain()?, None)
             .await?
             .to_version()?;
         // INV-234: a final product's next edition is compared with the content of the live one, which its entry doesn't say.

@@ -52,8 +52,8 @@ use super::{
 };
 use crate::{
     doc::{
-        ArtefactRecord, Binding, EditionId, EngineVersions, FileEntry, FormatVersion, Journal, JsonObject, Manifest,
-        Sha256, Stored, Tier,
+        ArtefactRecord, Binding, EditionId, EngineVersions, FileEntry, FormatVersion, Instant, Journal, JsonObject,
+        Manifest, Sha256, Stored, Tier,
     },
     fingerprint::{CanonicalForm, EditionFingerprints},
     structure::{
@@ -72,6 +72,8 @@ pub struct SealRequest {
     /// INV-239: for a structure edition, the live and embargoed structure editions its references may resolve in, and what to
     /// call them.
     pub other_structures: Vec<(String, Structures)>,
+    /// When it is to be released; kept in the journal, so that a seal that is interrupted is completed with it.
+    pub release_at: Option<Instant>,
 }
 
 /// An edition whose journal is written.
@@ -119,6 +121,7 @@ impl EditionBuilder {
             edition_id: self.list.edition_id,
             previous: self.list.previous,
             sealed_at: self.publisher.now(),
+            release_at: request.release_at,
         };
         self.publisher.writer().begin_seal(&journal).await?;
         Ok(Journalled { builder: self, request })

@@ -77,7 +77,7 @@ pub async fn export_live(
         None if export.catalog_id == source.catalog_id => return Err(ExportError::SameId(source.catalog_id)),
         _ => {}
     }
-    let head = find_head(from, None).await?.head;
+    let head = find_head(from, None).await?.certain()?;
     let mut copy = LiveCopy::default();
     let newest = FullInventory::load(from, head.clone(), None).await?;
     let first = match there {

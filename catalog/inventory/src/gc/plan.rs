@@ -24,7 +24,7 @@ pub async fn plan(
     retention: &Retention,
     now: Instant,
 ) -> Result<Plan, GcRefused> {
-    let head = find_head(store, None).await?.head;
+    let head = find_head(store, None).await?.certain()?;
     let window = TimeDelta::from_std(retention.data()).unwrap_or(TimeDelta::MAX);
     let start = now.plus(-window);
     let walked = walk(store, &head, start).await?;

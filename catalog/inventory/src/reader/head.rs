@@ -83,6 +83,27 @@ pub struct Refresh {
     pub findings: Vec<Finding>,
 }
 
+impl Refresh {
+    /// The head, for whoever deletes or publishes by it. Refused while a newer version is named or there that does not verify: what this
+    /// one says may have been taken back (INV-258).
+    pub fn certain(self) -> Result<Head, ReadError> {
+        let head = self.head.reference();
+        let lost = self.findings.iter().find_map(|finding| match finding {
+            Finding::InvalidRoot { seq, .. } if *seq > head.seq => Some((*seq, finding)),
+            Finding::CurrentNamesBadRoot { named, .. } if order(named) > order(&head) => Some((named.seq, finding)),
+            _ => None,
+        });
+        match lost {
+            Some((seq, finding)) => Err(ReadError::NewerLost {
+                seq,
+                head: head.seq,
+                finding: finding.to_string(),
+            }),
+            None => Ok(self.head),
+        }
+    }
+}
+
 /// Finds the newest version, given the newest one its caller has seen so far.
 ///
 /// On an error the caller keeps what it holds.

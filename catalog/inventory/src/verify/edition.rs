@@ -214,7 +214,9 @@ impl Check<'_> {
             }
             return None;
         };
-        self.report.counts.manifests += 1;
+        if self.editions.insert(edition.clone()) {
+            self.report.counts.manifests += 1;
+        }
         let manifest = match Stored::<Manifest>::verify(bytes, entry.manifest_sha256) {
             Ok(manifest) => manifest,
             Err(error) => {

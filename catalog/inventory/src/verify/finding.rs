@@ -253,6 +253,14 @@ pub enum Fault {
         /// The edition's state.
         state: crate::doc::EditionState,
     },
+    /// `CURRENT` names a version after the newest one that is here.
+    #[error("CURRENT names version {named}, and the newest version here is {head}: versions were lost")]
+    VersionsLost {
+        /// What it names.
+        named: Seq,
+        /// The newest version.
+        head: Seq,
+    },
     /// No version could be read as a reader would.
     #[error("no reader finds a version: {0}")]
     NoHead(String),
@@ -389,6 +397,7 @@ impl Fault {
                 reader::Finding::TwoRoots { .. } => 441,
             },
             Self::RootBeyond { .. } => 257,
+            Self::VersionsLost { .. } => 258,
             Self::RootNumber { .. } => 150,
             Self::Rule(refusal) => refusal.rule(),
             Self::SegmentMissing { .. } => 285,
@@ -430,7 +439,7 @@ pub struct Counts {
     pub leaves: u64,
     /// Change lists computed again.
     pub change_lists: u64,
-    /// Manifests read.
+    /// Editions whose manifest was read.
     pub manifests: u64,
     /// Entries whose manifest is gone, as that of a retired edition may be.
     pub manifests_gone: u64,

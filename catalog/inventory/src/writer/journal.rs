@@ -58,9 +58,10 @@ impl Writer {
         let same = found
             .and_then(|found| Journal::decode(&found.bytes).ok())
             .is_some_and(|found| {
-                // A resumed seal begins later; everything else must be as it was.
+                // A resumed seal begins later, perhaps with another release time; everything else must be as it was.
                 Journal {
                     sealed_at: journal.sealed_at,
+                    release_at: journal.release_at,
                     ..found
                 } == *journal
             });

@@ -360,7 +360,7 @@ proptest! {
         round_trip(&catalog)?;
         round_trip(&history)?;
         round_trip(&Current { root: RootRef { restore_epoch: epoch, seq, root_sha256: hash } })?;
-        round_trip(&Journal { product_id, edition_id, previous: None, sealed_at })?;
+        round_trip(&Journal { product_id, edition_id, previous: None, sealed_at, release_at: Some(sealed_at) })?;
         round_trip(&Pending { edition_id, release_at, extra })?;
     }
 

@@ -8,7 +8,7 @@ use crate::{
     },
     config::{format_bytes, format_duration_ms},
     error::ApiError,
-    output::{Output, TextTable},
+    output::{Output, TextTable, visible},
 };
 
 /// The log: a line a version, and one below it for each edition that changed.
@@ -49,7 +49,8 @@ fn version_line(version: &InventoryVersionInfo) -> String {
         line.push_str(&format!(", from version {from}"));
     }
     if !version.reason.is_empty() {
-        line.push_str(&format!(": {}", version.reason));
+        // On one line: a line break in it would look like another version.
+        line.push_str(&format!(": {}", visible(&version.reason)));
     }
     line
 }

@@ -192,6 +192,11 @@ impl Core {
                 Some(named) => ApiError::new(ErrorKind::NotFound, format!("this node has no catalogue {named}"))
                     .safe("nothing was changed")
                     .next("sovm inventory list"),
+                None if !self.read()?.inventory_catalogs()?.is_empty() => {
+                    ApiError::new(ErrorKind::Incomplete, "a catalogue was announced here, and is on its way")
+                        .safe("nothing was changed")
+                        .next("sovm sync, then the same command; sovm inventory list shows what it waits for")
+                }
                 None => ApiError::new(ErrorKind::NotFound, "this node has no catalogue yet")
                     .safe("nothing was changed")
                     .next("sovm inventory init makes one, and sovm sync brings those of your domains; --store DIR names one in a directory"),

@@ -152,6 +152,26 @@ async fn the_repair_leaves_a_damaged_edition() {
     assert_eq!(world.status(&edition_id(1)).await, None);
 }
 
+/// INV-195, INV-270: a seal that was told a release time and ended before its version is completed with that time, and does not become live
+/// because the embargo is off meanwhile.
+#[tokio::test]
+async fn the_repair_keeps_a_release_time() {
+    let world = World::in_memory(false).await;
+    let release_at = Some("2027-07-30T08:30:00Z".parse().unwrap());
+    let request = SealRequest {
+        release_at,
+        ..SealRequest::default()
+    };
+    world.first().await.seal(request).await.unwrap();
+    let repairs = world.publisher().repair().await.unwrap();
+    assert!(
+        matches!(repairs[..], [crate::writer::Repair::Recorded { .. }]),
+        "{repairs:?}"
+    );
+    let status = world.status(&edition_id(1)).await;
+    assert_eq!(status, Some(EntryStatus::State(EditionState::Embargoed)));
+}
+
 impl World {
     fn has(&self, name: &str) -> bool {
         let path = crate::store::StorePath::parse(name).unwrap();

@@ -14,6 +14,7 @@ fn journal(n: u8, previous: Option<u8>) -> Journal {
         edition_id: id(n),
         previous: previous.map(id),
         sealed_at: start(),
+        release_at: None,
     }
 }
 

@@ -18,6 +18,7 @@ fn journal_of(sealed: &SealedEdition) -> Journal {
         edition_id: sealed.manifest.edition_id,
         previous: sealed.manifest.previous,
         sealed_at: at("2026-03-01T08:10:00Z"),
+        release_at: None,
     }
 }
 
