@@ -179,13 +179,14 @@ impl Check<'_> {
                 reader::Finding::HistoryFieldsLost { .. } => continue,
                 reader::Finding::InvalidRoot { seq, .. } if *seq <= head.seq => continue,
                 reader::Finding::InvalidRoot { seq, .. } => layout::root(*seq),
-                reader::Finding::CurrentNamesBadRoot { named, .. }
+                reader::Finding::CurrentNamesBadRoot { named, why }
                     if (named.restore_epoch, named.seq) > (head.restore_epoch, head.seq) =>
                 {
                     self.fault(
                         layout::root(named.seq),
                         Fault::VersionsLost {
                             named: named.seq,
+                            why: why.clone(),
                             head: head.seq,
                         },
                     );

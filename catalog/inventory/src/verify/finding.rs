@@ -254,11 +254,15 @@ pub enum Fault {
         state: crate::doc::EditionState,
     },
     /// `CURRENT` names a version after the newest one that is here.
-    #[error("CURRENT names version {named}, and the newest version here is {head}: versions were lost")]
+    #[error(
+        "CURRENT names version {named}, which {why}; the newest version that verifies is {head}, so versions were lost"
+    )]
     VersionsLost {
         /// What it names.
         named: Seq,
-        /// The newest version.
+        /// What is wrong with that.
+        why: reader::Invalid,
+        /// The newest version that verifies.
         head: Seq,
     },
     /// No version could be read as a reader would.

@@ -293,7 +293,7 @@ async fn a_change_list_to_another_leaf_makes_the_root_invalid() {
     assert_ne!(text, changed);
     fixture.put_head(changed.as_bytes()).await;
     let report = fixture.verify().await;
-    assert_eq!(rules(&report), [(256, Severity::Warning), (260, Severity::Error)]);
+    assert_eq!(rules(&report), [(258, Severity::Error), (260, Severity::Error)]);
     assert!(
         report
             .findings
